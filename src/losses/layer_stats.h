@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What layers hand out besides their hidden states: typed, with the layer's number, never looked up by a path.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace ballast {
+
+enum class LayerStatKind {
+  kLoadBalance,   ///< weighted balance loss of a layer, scalar
+  kRouterZ,       ///< weighted router z-loss of a layer, scalar
+  kIndexerKl,     ///< weighted indexer loss of a layer, scalar
+  kExpertCounts,  ///< choices an expert got, [E]
+};
+
+/// One layer's term of one micro-batch. Terms that carry a gradient are outputs of the block; what lands here is
+/// detached and for reporting.
+struct LayerStat {
+  int64_t layer = 0;
+  LayerStatKind kind = LayerStatKind::kLoadBalance;
+  at::Tensor value;
+};
+
+/// Collector of one micro-batch. Blocks write to it only in a run that counts (BlockPass::counts), so a second run in
+/// the backward pass adds nothing.
+class LayerStats {
+ public:
+  void add(int64_t layer, LayerStatKind kind, const at::Tensor& value) {
+    entries_.push_back({layer, kind, value.detach()});
+  }
+  const std::vector<LayerStat>& entries() const { return entries_; }
+
+ private:
+  std::vector<LayerStat> entries_;
+};
+
+}  // namespace ballast

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The objective of a step as a list of terms, and the one table of divisors.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ballast {
+
+/// Divisors of one step, summed over all micro-batches and ranks, known before the step's first forward pass. Every
+/// term is divided by its entry as it is formed, so gradients are final as they accumulate and N micro-batches on R
+/// ranks equal one big batch. Later terms (MTP tokens, non-empty rows, pairs) are further fields.
+struct StepDivisors {
+  double loss_tokens = 0;  ///< W: positions that count in the loss
+  /// 1 / max(W, 1): a step without any target has loss 0 and zero gradient, no NaN.
+  double per_loss_token() const { return 1.0 / (loss_tokens > 1.0 ? loss_tokens : 1.0); }
+};
+
+/// One term of the objective on its final share: the sum over micro-batches and ranks is the term of the step.
+struct LossTerm {
+  std::string name;
+  at::Tensor share;  ///< scalar, carries the gradient
+};
+
+/// The terms of one micro-batch.
+class LossTerms {
+ public:
+  void add(std::string name, at::Tensor share) { terms_.push_back({std::move(name), std::move(share)}); }
+  const std::vector<LossTerm>& terms() const { return terms_; }
+  /// Sum of all shares: what backward() is called on.
+  at::Tensor objective() const;
+
+ private:
+  std::vector<LossTerm> terms_;
+};
+
+}  // namespace ballast

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/attention_layer.h"
+
+#include "ops/attention.h"
+#include "ops/linear.h"
+#include "ops/rms_norm.h"
+#include "ops/rope.h"
+
+namespace ballast {
+namespace {
+
+NormSpec inside_attention(NormSpec norm) {
+  if (norm.exists()) norm.name = "self_attn." + norm.name;
+  return norm;
+}
+
+}  // namespace
+
+AttentionLayer::AttentionLayer(const AttentionSpec& spec, int64_t emb_dim, UnitBuilder& builder) : spec_(spec) {
+  const int64_t query_width = spec.num_query_heads * spec.head_dim;
+  const int64_t key_width = spec.num_kv_heads * spec.head_dim;
+  const int64_t value_width = spec.num_kv_heads * spec.value_head_dim;
+  q_ = builder.matrix("self_attn.q_proj", query_width, emb_dim);
+  k_ = builder.matrix("self_attn.k_proj", key_width, emb_dim);
+  v_ = builder.matrix("self_attn.v_proj", value_width, emb_dim);
+  o_ = builder.matrix("self_attn.o_proj", emb_dim, spec.num_query_heads * spec.value_head_dim);
+  q_bias_ = builder.bias("self_attn.q_proj", query_width, spec.has_qkv_bias);
+  k_bias_ = builder.bias("self_attn.k_proj", key_width, spec.has_qkv_bias);
+  v_bias_ = builder.bias("self_attn.v_proj", value_width, spec.has_qkv_bias);
+  o_bias_ = builder.bias("self_attn.o_proj", emb_dim, spec.has_output_bias);
+  const bool is_per_head = spec.qk_norm == QkNormKind::kPerHead;
+  q_norm_ = builder.norm(inside_attention(spec.q_norm), is_per_head ? spec.head_dim : query_width);
+  k_norm_ = builder.norm(inside_attention(spec.k_norm), is_per_head ? spec.head_dim : key_width);
+  if (spec.has_sinks) sinks_ = builder.add("self_attn.sinks", {spec.num_query_heads}, Initializer::kZeros);
+}
+
+at::Tensor AttentionLayer::heads(const at::Tensor& x_BTD, const UnitWeights& weights, Slot matrix, Slot bias,
+                                 int64_t num_heads, int64_t width) const {
+  return linear(x_BTD, weight_at(weights, matrix), weight_at(weights, bias))
+      .view({x_BTD.size(0), x_BTD.size(1), num_heads, width});
+}
+
+at::Tensor AttentionLayer::rotated_heads(const at::Tensor& x_BTD, const UnitWeights& weights, Slot matrix, Slot bias,
+                                         Slot norm, const NormSpec& norm_spec, int64_t num_heads,
+                                         const BatchContext& batch) const {
+  at::Tensor x_BTHK = heads(x_BTD, weights, matrix, bias, num_heads, spec_.head_dim);
+  if (spec_.qk_norm == QkNormKind::kPerHead) {
+    x_BTHK = rms_norm(x_BTHK, weight_at(weights, norm), norm_spec.form, norm_spec.epsilon);
+  } else if (spec_.qk_norm == QkNormKind::kWholeProjection) {
+    x_BTHK = rms_norm(x_BTHK.flatten(2), weight_at(weights, norm), norm_spec.form, norm_spec.epsilon).view_as(x_BTHK);
+  }
+  if (spec_.rope < 0) return x_BTHK;
+  const BatchRope& rope = batch.ropes[static_cast<size_t>(spec_.rope)];
+  return apply_rope(x_BTHK, rope.table, rope.spec);
+}
+
+at::Tensor AttentionLayer::forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext& context) const {
+  const BatchContext& batch = context.batch;
+  const at::Tensor q_BTHK =
+      rotated_heads(x_BTD, weights, q_, q_bias_, q_norm_, spec_.q_norm, spec_.num_query_heads, batch);
+  const at::Tensor k_BTGK =
+      rotated_heads(x_BTD, weights, k_, k_bias_, k_norm_, spec_.k_norm, spec_.num_kv_heads, batch);
+  const at::Tensor v_BTGW = heads(x_BTD, weights, v_, v_bias_, spec_.num_kv_heads, spec_.value_head_dim);
+  const at::Tensor mixed_BTHW =
+      attention(q_BTHK, k_BTGK, v_BTGW, batch.plans.at(spec_.sliding_window),
+                {.scale = spec_.scale, .soft_cap = spec_.logits_soft_cap}, weight_at(weights, sinks_));
+  return linear(mixed_BTHW.flatten(2), weight_at(weights, o_), weight_at(weights, o_bias_));
+}
+
+}  // namespace ballast

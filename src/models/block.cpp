@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/block.h"
+
+#include "models/attention_layer.h"
+#include "models/dense_ffn.h"
+#include "models/dropout.h"
+#include "ops/rms_norm.h"
+
+namespace ballast {
+namespace {
+
+at::Tensor normalized(const at::Tensor& x, const NormSpec& norm, const UnitWeights& weights, Slot slot) {
+  return norm.exists() ? rms_norm(x, weight_at(weights, slot), norm.form, norm.epsilon) : x;
+}
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_mixer(const MixerSpec& spec, int64_t emb_dim, UnitBuilder& builder) {
+  return std::make_unique<AttentionLayer>(std::get<AttentionSpec>(spec), emb_dim, builder);
+}
+
+std::unique_ptr<Ffn> make_ffn(const FfnSpec& spec, int64_t emb_dim, UnitBuilder& builder) {
+  return std::make_unique<DenseFfn>(std::get<DenseFfnSpec>(spec), emb_dim, builder);
+}
+
+Block::Block(const LayerSpec& spec, const DecoderSpec& decoder, int64_t layer, UnitBuilder& builder)
+    : spec_(spec), dropout_rate_(decoder.dropout_rate), layer_(layer) {
+  const int64_t emb_dim = decoder.emb_dim;
+  pre_mixer_ = builder.norm(spec.pre_mixer_norm, emb_dim);
+  mixer_ = make_mixer(spec.mixer, emb_dim, builder);
+  post_mixer_ = builder.norm(spec.post_mixer_norm, emb_dim);
+  pre_ffn_ = builder.norm(spec.pre_ffn_norm, emb_dim);
+  ffn_ = make_ffn(spec.ffn, emb_dim, builder);
+  post_ffn_ = builder.norm(spec.post_ffn_norm, emb_dim);
+}
+
+Residual Block::forward(const Residual& residual, const UnitWeights& weights, BlockContext& context) const {
+  const at::Tensor mixed = mixer_->forward(
+      normalized(residual.read(), spec_.pre_mixer_norm, weights, pre_mixer_), weights, context);
+  const Residual middle = residual.plus(dropout(normalized(mixed, spec_.post_mixer_norm, weights, post_mixer_),
+                                                dropout_rate_, context.batch, layer_, /*place=*/0));
+  const at::Tensor fed = ffn_->forward(normalized(middle.read(), spec_.pre_ffn_norm, weights, pre_ffn_), weights,
+                                       context);
+  return middle.plus(dropout(normalized(fed, spec_.post_ffn_norm, weights, post_ffn_), dropout_rate_, context.batch,
+                             layer_, /*place=*/1));
+}
+
+}  // namespace ballast

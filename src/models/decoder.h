@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoder of every family: embedding, blocks, final norm and the fused head.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "losses/layer_stats.h"
+#include "losses/loss_terms.h"
+#include "models/batch_context.h"
+#include "models/block.h"
+#include "models/parameter.h"
+#include "spec/decoder_spec.h"
+
+namespace ballast {
+
+/// Choices that change memory and speed but no number.
+struct DecoderOptions {
+  bool rematerializes = false;         ///< remat_policy full: a block keeps its inputs only
+  int64_t num_vocab_tiling = 1;
+  bool vocab_tiling_seq_major = false;
+};
+
+/// Called with each layer's number and the residual stream after it, [B, T, D].
+using LayerObserver = std::function<void(int64_t layer, const at::Tensor& stream_BTD)>;
+
+/// The loss of one micro-batch.
+struct DecoderLoss {
+  LossTerms terms;
+  at::Tensor ce_N;  ///< cross-entropy of each token, 0 where it does not count
+  at::Tensor z_N;   ///< z-loss of each token
+};
+
+class Decoder {
+ public:
+  Decoder(DecoderSpec spec, const Precision& precision, std::shared_ptr<const World> world, const at::Device& device,
+          const DecoderOptions& options);
+
+  const DecoderSpec& spec() const { return spec_; }
+  const Precision& precision() const { return precision_; }
+  const at::Device& device() const { return device_; }
+  /// Embedding, one unit a layer, head: all parameters, each once.
+  const std::vector<UnitPtr>& units() const { return units_; }
+
+  /// Residual stream after the last layer, before the final norm, [B, T, D].
+  at::Tensor hidden_states(const BatchContextPtr& batch, LayerStats& stats, const LayerObserver& observer = {});
+
+  /// Cross-entropy and z-loss of the counted tokens, each divided by the step's divisor. Under grad mode the terms
+  /// carry gradients to the units' sinks; call backward() on terms.objective(). Without grad mode nothing is kept.
+  DecoderLoss loss(const at::Tensor& hidden_BTD, const BatchContext& batch, const StepDivisors& divisors,
+                   double z_loss_multiplier);
+
+  /// All logits, [B, T, V] fp32: for probes of small models only; training never makes this tensor.
+  at::Tensor logits(const at::Tensor& hidden_BTD);
+
+ private:
+  at::Tensor embed(const BatchContext& batch);
+  /// Final norm of the hidden states and the head matrix [V, D].
+  std::pair<at::Tensor, at::Tensor> head_inputs(const at::Tensor& hidden_BTD);
+
+  DecoderSpec spec_;
+  Precision precision_;
+  at::Device device_;
+  DecoderOptions options_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<UnitPtr> units_;
+  UnitPtr embedding_, head_;
+};
+
+}  // namespace ballast

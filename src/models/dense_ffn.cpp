@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/dense_ffn.h"
+
+#include "ops/activation.h"
+#include "ops/linear.h"
+
+namespace ballast {
+
+DenseFfn::DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& builder) : spec_(spec) {
+  if (spec.is_gated) gate_ = builder.matrix("mlp.gate_proj", spec.mlp_dim, emb_dim);
+  up_ = builder.matrix("mlp.up_proj", spec.mlp_dim, emb_dim);
+  down_ = builder.matrix("mlp.down_proj", emb_dim, spec.mlp_dim);
+  gate_bias_ = builder.bias("mlp.gate_proj", spec.mlp_dim, spec.has_bias && spec.is_gated);
+  up_bias_ = builder.bias("mlp.up_proj", spec.mlp_dim, spec.has_bias);
+  down_bias_ = builder.bias("mlp.down_proj", emb_dim, spec.has_bias);
+}
+
+at::Tensor DenseFfn::forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext&) const {
+  const at::Tensor up_BTF = linear(x_BTD, weight_at(weights, up_), weight_at(weights, up_bias_));
+  const at::Tensor inner_BTF =
+      spec_.is_gated
+          ? gated_activation(linear(x_BTD, weight_at(weights, gate_), weight_at(weights, gate_bias_)), up_BTF,
+                             spec_.activation)
+          : activation(up_BTF, spec_.activation);
+  return linear(inner_BTF, weight_at(weights, down_), weight_at(weights, down_bias_));
+}
+
+}  // namespace ballast

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights of a Hugging Face folder into the units of a decoder.
+#pragma once
+
+#include <string>
+
+#include "models/decoder.h"
+
+namespace ballast {
+
+/// Reads every parameter of `decoder` from `folder` (shards of model.safetensors.index.json, else model.safetensors;
+/// `weights_file` names another file). Any floating type is read; values land in the fp32 masters.
+///
+/// Tensors without a parameter are an error too, except those that carry no weight of ours (rotary tables, a head
+/// that is tied, MTP modules), which one info line lists.
+///
+/// @throws CheckpointError listing missing, unexpected and misshaped tensors
+void load_hf_weights(Decoder& decoder, const std::string& folder, const std::string& weights_file = {});
+
+}  // namespace ballast

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects what the parts of one block declare, so that the block's parameters form one unit.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/parameter.h"
+#include "spec/decoder_spec.h"
+
+namespace ballast {
+
+/// The gathered weights of a unit, in the order in which they were declared.
+using UnitWeights = std::vector<at::Tensor>;
+
+/// Place of a parameter in its unit; -1: the part has no such parameter.
+using Slot = int;
+
+inline at::Tensor weight_at(const UnitWeights& weights, Slot slot) {
+  return slot < 0 ? at::Tensor() : weights[static_cast<size_t>(slot)];
+}
+
+class UnitBuilder {
+ public:
+  /// @param prefix of every name, e.g. "model.layers.3."; @param init_scale variance scale of matrices
+  UnitBuilder(std::string prefix, double init_scale) : prefix_(std::move(prefix)), init_scale_(init_scale) {}
+
+  /// `<prefix><module>.weight`, [out, in].
+  Slot matrix(const std::string& module, int64_t out, int64_t in) {
+    return add(module + ".weight", {out, in}, Initializer::kFanInTruncated);
+  }
+  /// `<prefix><module>.bias`, [out]; no parameter when `exists` is false.
+  Slot bias(const std::string& module, int64_t out, bool exists) {
+    return exists ? add(module + ".bias", {out}, Initializer::kZeros) : -1;
+  }
+  /// `<prefix><norm.name>.weight`, [width]; no parameter for an absent norm.
+  Slot norm(const NormSpec& norm, int64_t width) {
+    if (!norm.exists()) return -1;
+    return add(norm.name + ".weight", {width},
+               norm.form == NormForm::kOnePlusScale ? Initializer::kZeros : Initializer::kOnes);
+  }
+  Slot add(const std::string& name, std::vector<int64_t> shape, Initializer initializer) {
+    specs_.push_back({prefix_ + name, std::move(shape), initializer, init_scale_});
+    return static_cast<Slot>(specs_.size()) - 1;
+  }
+
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
+
+ private:
+  std::string prefix_;
+  double init_scale_;
+  std::vector<ParameterSpec> specs_;
+};
+
+}  // namespace ballast

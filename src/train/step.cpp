@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/step.h"
+
+#include <cmath>
+
+#include "optim/grad_clip.h"
+
+namespace ballast {
+
+StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const World& world) {
+  std::vector<double> sums = {0};
+  for (const MicroBatch& micro_batch : micro_batches) sums[0] += static_cast<double>(micro_batch.batch.loss_tokens());
+  world.sum_over_data(sums);
+  return {.loss_tokens = sums[0]};
+}
+
+TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options)
+    : decoder_(decoder), world_(std::move(world)), options_(options), optimizer_(options.adamw) {}
+
+StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
+  const std::vector<MicroBatch> micro_batches =
+      split_batch(batch, options_.gradient_accumulation_steps, options_.micro_batch_rows, options_.split);
+  const StepDivisors divisors = step_divisors(micro_batches, *world_);
+  std::vector<double> sums(3, 0.0);  // objective, cross-entropy, z-loss
+  for (const MicroBatch& micro_batch : micro_batches) {
+    const BatchContextPtr context =
+        make_batch_context(micro_batch.batch, micro_batch.instances, decoder_.spec(), decoder_.precision(),
+                           {.seed = options_.seed, .step = step, .is_training = true}, decoder_.device());
+    LayerStats stats;
+    const DecoderLoss loss = decoder_.loss(decoder_.hidden_states(context, stats), *context, divisors,
+                                           options_.z_loss_multiplier);
+    const at::Tensor objective = loss.terms.objective();
+    objective.backward();
+    sums[0] += objective.item<double>();
+    sums[1] += loss.ce_N.sum(at::kDouble).item<double>();
+    sums[2] += loss.z_N.sum(at::kDouble).item<double>();
+  }
+  world_->sum_over_data(sums);
+  StepNumbers numbers;
+  numbers.step = step;
+  numbers.loss = sums[0];
+  numbers.ce_sum = sums[1];
+  numbers.z_sum = sums[2];
+  numbers.target_weight_sum = divisors.loss_tokens;
+  numbers.raw_grad_norm = global_norm(trainable(&Parameter::gradient));
+  numbers.learning_rate = learning_rate_at(options_.schedule, step);
+  return numbers;
+}
+
+void TrainStep::update(StepNumbers& numbers) {
+  const at::NoGradGuard no_grad;
+  const double factor = clip_factor(*numbers.raw_grad_norm, options_.gradient_clipping_threshold);
+  std::vector<OptimizerSlot> slots;
+  for (const UnitPtr& unit : decoder_.units()) {
+    for (const Parameter& parameter : unit->parameters()) {
+      if (!parameter.is_trainable) continue;
+      slots.push_back({parameter.spec.name, parameter.master, parameter.gradient, parameter.decays});
+    }
+  }
+  optimizer_.step(slots, numbers.learning_rate, factor);
+  numbers.grad_norm = *numbers.raw_grad_norm * factor;
+  numbers.param_norm = global_norm(trainable(&Parameter::master));
+  for (const UnitPtr& unit : decoder_.units()) {
+    unit->clear_gradients();
+    unit->drop_copies();
+  }
+}
+
+std::vector<at::Tensor> TrainStep::trainable(at::Tensor Parameter::* member) const {
+  std::vector<at::Tensor> tensors;
+  for (const UnitPtr& unit : decoder_.units()) {
+    for (const Parameter& parameter : unit->parameters()) {
+      if (parameter.is_trainable) tensors.push_back(parameter.*member);
+    }
+  }
+  return tensors;
+}
+
+}  // namespace ballast

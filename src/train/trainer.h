@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/batch.h"
+#include "metrics/console.h"
+#include "metrics/progress.h"
+#include "metrics/writer.h"
+#include "train/setup.h"
+#include "train/step.h"
+#include "train/stop_signal.h"
+
+namespace ballast {
+
+struct Config;
+
+/// One run: steps, evaluation, metrics. The configuration must outlive it.
+class Trainer {
+ public:
+  /// Builds model, data and metric files. Reports sizes on stdout.
+  /// @throws Error of any kind
+  explicit Trainer(const Config& config);
+
+  /// Trains until `steps`, the end of the data, `target_eval_loss` or a signal. Metrics are on disk when it returns or
+  /// throws.
+  /// @return exit code: 0, or 128 + the signal that ended the run
+  /// @throws AbortedError when loss or gradient norm is not finite; the step's record is written, weights are untouched
+  int run();
+
+ private:
+  void print(const std::string& line);
+  void report_start();
+  /// One step and its record; false when the data ended.
+  bool train_one(int64_t step);
+  bool evaluates_after(int64_t step) const;
+  /// True when `target_eval_loss` is reached.
+  bool evaluate_after(int64_t step);
+  void check_finite(const StepNumbers& numbers) const;
+
+  const Config& config_;
+  std::shared_ptr<const World> world_;
+  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<BatchSource> train_source_, eval_source_;
+  TrainStep step_;
+  MetricsWriter writer_;
+  ConsoleOptions console_;
+  ProgressLine progress_;
+  StopSignal signal_;
+  double tflops_per_step_ = 0;
+};
+
+}  // namespace ballast
