@@ -2,11 +2,12 @@
 // The batch contract between data and training: plain host arrays, no torch.
 #pragma once
 
-#include "data/stage.h"
-
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "data/stage.h"
 
 namespace ballast {
 
@@ -14,7 +15,8 @@ namespace ballast {
 ///
 /// `inputs_segmentation` numbers the documents of a row from 1; 0 is padding. Attention stays inside equal non-zero
 /// numbers. A position counts in the loss exactly when `targets_segmentation` is not 0. Positions restart at each
-/// document and are 0 in padding; `targets_position` equals `inputs_position`. Where `targets_segmentation` is 0 the target is any id inside the vocabulary.
+/// document and are 0 in padding; `targets_position` equals `inputs_position`. Where `targets_segmentation` is 0 the
+/// target is any id inside the vocabulary.
 struct HostBatch {
   int64_t rows = 0;
   int64_t length = 0;
@@ -25,6 +27,9 @@ struct HostBatch {
   std::vector<int32_t> targets_position;
   std::vector<int32_t> targets_segmentation;
 
+  /// The six arrays above, in that order.
+  std::array<std::vector<int32_t>*, 6> arrays();
+  std::array<const std::vector<int32_t>*, 6> arrays() const;
   /// Gives all six arrays `new_rows * new_length` zeros.
   void resize(int64_t new_rows, int64_t new_length);
   /// Number of positions that count in the loss.
@@ -33,6 +38,9 @@ struct HostBatch {
   /// and targets do wherever they count.
   void check(int64_t vocab_size, const std::string& where) const;
 };
+
+/// Throws the DataError of an id that no vocabulary entry has. `where` names file and position.
+[[noreturn]] void fail_token_id(const std::string& where, int64_t id, int64_t vocab_size);
 
 /// A stream of batches. Evaluation calls reset() before each pass.
 class BatchSource : public Stage<HostBatch> {};

@@ -35,12 +35,13 @@ Block::Block(const LayerSpec& spec, const DecoderSpec& decoder, int64_t layer, U
 }
 
 Residual Block::forward(const Residual& residual, const UnitWeights& weights, BlockContext& context) const {
-  const at::Tensor mixed = mixer_->forward(
-      normalized(residual.read(), spec_.pre_mixer_norm, weights, pre_mixer_), weights, context);
+  const at::Tensor normed = normalized(residual.read(), spec_.pre_mixer_norm, weights, pre_mixer_);
+  const at::Tensor mixed = mixer_->forward(normed, weights, context);
   const Residual middle = residual.plus(dropout(normalized(mixed, spec_.post_mixer_norm, weights, post_mixer_),
                                                 dropout_rate_, context.batch, layer_, /*place=*/0));
-  const at::Tensor fed = ffn_->forward(normalized(middle.read(), spec_.pre_ffn_norm, weights, pre_ffn_), weights,
-                                       context);
+  const at::Tensor ffn_input =
+      spec_.is_parallel ? normed : normalized(middle.read(), spec_.pre_ffn_norm, weights, pre_ffn_);
+  const at::Tensor fed = ffn_->forward(ffn_input, weights, context);
   return middle.plus(dropout(normalized(fed, spec_.post_ffn_norm, weights, post_ffn_), dropout_rate_, context.batch,
                              layer_, /*place=*/1));
 }

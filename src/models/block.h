@@ -34,6 +34,7 @@ struct BlockContext {
   int64_t layer = 0;
   const BatchContext& batch;
   BlockPass& pass;
+  const std::vector<Buffer>& buffers;  ///< of the block's unit
   std::vector<AuxiliaryTerm> terms{};
 };
 

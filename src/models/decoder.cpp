@@ -11,18 +11,20 @@ namespace ballast {
 Decoder::Decoder(DecoderSpec spec, const Precision& precision, std::shared_ptr<const World> world,
                  const at::Device& device, const DecoderOptions& options)
     : spec_(std::move(spec)), precision_(precision), device_(device), options_(options) {
-  const auto make_unit = [&](std::string name, const std::vector<ParameterSpec>& parameters) {
-    units_.push_back(c10::make_intrusive<ParameterUnit>(std::move(name), parameters, precision, world, device));
+  const auto make_unit = [&](std::string name, const std::vector<ParameterSpec>& parameters,
+                             const std::vector<Buffer>& buffers) {
+    units_.push_back(
+        c10::make_intrusive<ParameterUnit>(std::move(name), parameters, buffers, precision, world, device));
     return units_.back();
   };
   UnitBuilder embedding("model.", 1.0);
   embedding.add("embed_tokens.weight", {spec_.vocab_size, spec_.emb_dim}, Initializer::kFanInNormal);
-  embedding_ = make_unit("model.embed_tokens", embedding.specs());
+  embedding_ = make_unit("model.embed_tokens", embedding.specs(), {});
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
     const std::string name = "model.layers." + std::to_string(i);
     UnitBuilder builder(name + ".", spec_.dense_init_scale);
     blocks_.push_back(std::make_unique<Block>(spec_.layers[i], spec_, static_cast<int64_t>(i), builder));
-    make_unit(name, builder.specs());
+    make_unit(name, builder.specs(), builder.buffers());
   }
   UnitBuilder norm("model.", 1.0);
   norm.norm(spec_.final_norm, spec_.emb_dim);
@@ -30,7 +32,7 @@ Decoder::Decoder(DecoderSpec spec, const Precision& precision, std::shared_ptr<c
   if (!spec_.is_head_tied) matrix.matrix("lm_head", spec_.vocab_size, spec_.emb_dim);
   std::vector<ParameterSpec> head = norm.specs();
   head.insert(head.end(), matrix.specs().begin(), matrix.specs().end());
-  head_ = make_unit("head", head);
+  head_ = make_unit("head", head, {});
 }
 
 at::Tensor Decoder::embed(const BatchContext& batch) {
@@ -53,7 +55,8 @@ at::Tensor Decoder::hidden_states(const BatchContextPtr& batch, LayerStats& stat
     // Captures pointers only: the body lives as long as the graph. `stats` is touched in the counting run alone.
     const auto body = [block, unit = unit.get(), batch, sink = &stats](const std::vector<at::Tensor>& inputs,
                                                                        BlockPass& pass) {
-      BlockContext context{.layer = block->layer(), .batch = *batch, .pass = pass};
+      BlockContext context{
+          .layer = block->layer(), .batch = *batch, .pass = pass, .buffers = unit->buffers()};
       std::vector<at::Tensor> outputs = {block->forward({inputs[0]}, unit->gather(), context).stream};
       for (const AuxiliaryTerm& term : context.terms) {
         if (pass.counts()) sink->add(block->layer(), term.kind, term.value);

@@ -2,7 +2,6 @@
 #include "models/hf_weights.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "errors/errors.h"
@@ -51,20 +50,20 @@ void load_hf_weights(Decoder& decoder, const std::string& folder, const std::str
   const SafetensorsFolder weights = open_hf_weights(folder, weights_file);
   std::vector<std::string> missing, misshaped, unexpected, ignored;
   std::set<std::string> wanted;
-  for (const UnitPtr& unit : decoder.units()) {
-    for (Parameter& parameter : unit->parameters()) {
-      const std::string& name = parameter.spec.name;
-      wanted.insert(name);
-      const StoredTensor* stored = weights.find(name);
-      if (stored == nullptr) {
-        missing.push_back(name);
-      } else if (stored->shape != parameter.spec.shape) {
-        misshaped.push_back(name + " " + shape_text(stored->shape) + " instead of " +
-                            shape_text(parameter.spec.shape));
-      } else {
-        parameter.master.copy_(borrow_stored(*stored, weights.bytes(name)));
-      }
+  const auto read_into = [&](const std::string& name, at::Tensor& target) {
+    wanted.insert(name);
+    const StoredTensor* stored = weights.find(name);
+    if (stored == nullptr) {
+      missing.push_back(name);
+    } else if (stored->shape != target.sizes().vec()) {
+      misshaped.push_back(name + " " + shape_text(stored->shape) + " instead of " + shape_text(target.sizes()));
+    } else {
+      target.copy_(borrow_stored(*stored, weights.bytes(name)));
     }
+  };
+  for (const UnitPtr& unit : decoder.units()) {
+    for (Parameter& parameter : unit->parameters()) read_into(parameter.spec.name, parameter.master);
+    for (Buffer& buffer : unit->buffers()) read_into(buffer.name, buffer.value);
     unit->drop_copies();
   }
   for (const std::string& name : weights.names()) {

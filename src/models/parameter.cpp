@@ -62,9 +62,10 @@ struct LookupFunction : torch::autograd::Function<LookupFunction> {
   }
 };
 
-ParameterUnit::ParameterUnit(std::string name, const std::vector<ParameterSpec>& specs, const Precision& precision,
-                             std::shared_ptr<const World> world, const at::Device& device)
-    : name_(std::move(name)), precision_(precision), world_(std::move(world)) {
+ParameterUnit::ParameterUnit(std::string name, const std::vector<ParameterSpec>& specs, std::vector<Buffer> buffers,
+                             const Precision& precision, std::shared_ptr<const World> world, const at::Device& device)
+    : name_(std::move(name)), buffers_(std::move(buffers)), precision_(precision), world_(std::move(world)) {
+  for (Buffer& buffer : buffers_) buffer.value = buffer.value.to(device);
   for (const ParameterSpec& spec : specs) {
     Parameter parameter;
     parameter.spec = spec;

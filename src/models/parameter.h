@@ -39,17 +39,26 @@ struct Parameter {
   bool decays = true;        ///< takes part in weight decay
 };
 
+/// State that is saved but never trained: routing bias, hash tables, statistics. In no gradient, optimizer, clip or
+/// norm; the element type is its own (fp32 or integer) whatever `dtype` says.
+struct Buffer {
+  std::string name;  ///< the name on disk
+  at::Tensor value;
+};
+
 /// The parameters of one layer. A block asks for all of them at once (`gather`), so that many ranks need one
 /// collective a layer; their gradients leave autograd here, straight into the fp32 sinks. Rule for callers: backward
 /// passes run with `backward()`, never with `grad()`, which leaves out nodes that lead to no wanted tensor.
 class ParameterUnit : public torch::CustomClassHolder {
  public:
-  ParameterUnit(std::string name, const std::vector<ParameterSpec>& specs, const Precision& precision,
-                std::shared_ptr<const World> world, const at::Device& device);
+  ParameterUnit(std::string name, const std::vector<ParameterSpec>& specs, std::vector<Buffer> buffers,
+                const Precision& precision, std::shared_ptr<const World> world, const at::Device& device);
 
   const std::string& name() const { return name_; }
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::vector<Buffer>& buffers() { return buffers_; }
+  const std::vector<Buffer>& buffers() const { return buffers_; }
 
   /// The weights the forward pass reads, in the order of the specs. Under grad mode their gradients go to the sinks.
   std::vector<at::Tensor> gather();
@@ -75,6 +84,7 @@ class ParameterUnit : public torch::CustomClassHolder {
 
   std::string name_;
   std::vector<Parameter> parameters_;
+  std::vector<Buffer> buffers_;
   Precision precision_;
   std::shared_ptr<const World> world_;
   bool keeps_copies_ = true;

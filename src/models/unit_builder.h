@@ -44,12 +44,20 @@ class UnitBuilder {
     return static_cast<Slot>(specs_.size()) - 1;
   }
 
+  /// Untrained state `<prefix><name>` that starts as `value`; its place among the unit's buffers.
+  Slot buffer(const std::string& name, at::Tensor value) {
+    buffers_.push_back({prefix_ + name, std::move(value)});
+    return static_cast<Slot>(buffers_.size()) - 1;
+  }
+
   const std::vector<ParameterSpec>& specs() const { return specs_; }
+  const std::vector<Buffer>& buffers() const { return buffers_; }
 
  private:
   std::string prefix_;
   double init_scale_;
   std::vector<ParameterSpec> specs_;
+  std::vector<Buffer> buffers_;
 };
 
 }  // namespace ballast

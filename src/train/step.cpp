@@ -11,7 +11,8 @@ StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const W
   std::vector<double> sums = {0};
   for (const MicroBatch& micro_batch : micro_batches) sums[0] += static_cast<double>(micro_batch.batch.loss_tokens());
   world.sum_over_data(sums);
-  return {.loss_tokens = sums[0]};
+  return {.loss_tokens = sums[0],
+          .micro_batches = static_cast<int64_t>(micro_batches.size()) * world.data_size()};
 }
 
 TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options)

@@ -47,6 +47,7 @@ void Trainer::report_start() {
   tflops_per_step_ = flops.total;
   print(parameter_line(parameters));
   print(flops_lines(flops));
+  if (config_.enable_tensorboard) print(tensorboard_line(config_.tensorboard_dir));
   write_setup_texts(writer_, config_, parameters);
 }
 
@@ -80,7 +81,7 @@ bool Trainer::train_one(int64_t step) {
   numbers.step_seconds = seconds_since(start);
   numbers.tflops = tflops_per_step_;
   numbers.tokens = tokens_per_device(config_);
-  if (config_.peak_tflops_per_device > 0) numbers.peak_tflops = config_.peak_tflops_per_device;
+  numbers.peak_tflops = peak_tflops(config_, /*device_name=*/{});
   const Record record = train_record(numbers);
   print(train_line(record, console_));
   writer_.write(record);

@@ -14,7 +14,7 @@ using testing::test_precision;
 UnitPtr matrix_unit(int64_t width) {
   auto unit = c10::make_intrusive<ParameterUnit>(
       "unit", std::vector<ParameterSpec>{{.name = "w", .shape = {width, width}}, {.name = "unused", .shape = {width}}},
-      test_precision(at::kDouble), single_rank_world(), at::Device(at::kCPU));
+      std::vector<Buffer>{}, test_precision(at::kDouble), single_rank_world(), at::Device(at::kCPU));
   initialize_parameters({unit}, 3);
   return unit;
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "models/unit_builder.h"
 #include "support/tiny_model.h"
 
 namespace ballast {
@@ -11,7 +12,7 @@ namespace {
 using testing::test_precision;
 
 UnitPtr make_unit(const std::vector<ParameterSpec>& specs, const Precision& precision = {}) {
-  return c10::make_intrusive<ParameterUnit>("unit", specs, precision, single_rank_world(), at::Device(at::kCPU));
+  return c10::make_intrusive<ParameterUnit>("unit", specs, std::vector<Buffer>{}, precision, single_rank_world(), at::Device(at::kCPU));
 }
 
 TEST(ParameterUnit, SinksAddUpOverBackwardPasses) {
@@ -70,6 +71,22 @@ TEST(ParameterUnit, CopiesFollowTheMasterOnceTheyAreDropped) {
   EXPECT_EQ(unit->gather()[0].item<float>(), 1.0f) << "a copy serves all micro-batches of a step";
   unit->drop_copies();
   EXPECT_EQ(unit->gather()[0].item<float>(), 3.0f);
+}
+
+TEST(ParameterUnit, BuffersAreNoParametersAndKeepTheirType) {
+  UnitBuilder builder("model.layers.0.", 1.0);
+  builder.matrix("mlp.gate", 3, 2);
+  EXPECT_EQ(builder.buffer("mlp.gate.bias_correction", at::zeros({3})), 0);
+  EXPECT_EQ(builder.buffer("mlp.table", at::arange(4)), 1);
+  const auto unit = c10::make_intrusive<ParameterUnit>("unit", builder.specs(), builder.buffers(),
+                                                       Precision{.activation = at::kBFloat16}, single_rank_world(),
+                                                       at::Device(at::kCPU));
+  ASSERT_EQ(unit->parameters().size(), 1U);
+  ASSERT_EQ(unit->buffers().size(), 2U);
+  EXPECT_EQ(unit->buffers()[0].name, "model.layers.0.mlp.gate.bias_correction");
+  EXPECT_EQ(unit->buffers()[0].value.scalar_type(), at::kFloat);
+  EXPECT_EQ(unit->buffers()[1].value.scalar_type(), at::kLong);
+  EXPECT_EQ(unit->gather().size(), 1U);
 }
 
 TEST(InitializeParameters, DependsOnTheNameAndNotOnTheOrder) {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/checks.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "errors/errors.h"
+#include "errors/log.h"
+
+namespace ballast {
+namespace {
+
+// The member of `list` that `value` equals, read as the key's kind; words match in any case. Empty: none.
+std::optional<TypedValue> find_listed(const KeyInfo& key, std::string_view list, const TypedValue& value) {
+  const auto same_word = [](const std::string& a, const std::string& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  };
+  for (const std::string& word : split_words(list)) {
+    const std::optional<TypedValue> listed = key.read(parse_scalar(word));
+    if (!listed) continue;
+    if (*listed == value) return listed;
+    const auto* text = std::get_if<std::string>(&value);
+    if (text != nullptr && std::holds_alternative<std::string>(*listed) && same_word(*text, word)) return word;
+  }
+  return std::nullopt;
+}
+
+std::string quoted_if_empty(const std::string& text) {
+  return text.empty() ? "''" : text;
+}
+
+std::string range_text(const KeyRule& rule) {
+  std::string text;
+  if (std::isfinite(rule.low)) text += (rule.excludes_low ? "more than " : "at least ") + to_text(rule.low);
+  if (std::isfinite(rule.low) && std::isfinite(rule.high)) text += " and ";
+  if (std::isfinite(rule.high)) text += (rule.excludes_high ? "less than " : "at most ") + to_text(rule.high);
+  return text;
+}
+
+bool is_within(const KeyRule& rule, const TypedValue& value) {
+  double number = 0;
+  if (const auto* integer = std::get_if<int64_t>(&value)) {
+    number = static_cast<double>(*integer);
+  } else if (const auto* real = std::get_if<double>(&value)) {
+    number = *real;
+  } else {
+    return true;
+  }
+  const bool is_above = rule.excludes_low ? number > rule.low : number >= rule.low;
+  const bool is_below = rule.excludes_high ? number < rule.high : number <= rule.high;
+  return is_above && is_below;
+}
+
+[[noreturn]] void refuse(const KeyInfo& key, const Setting& setting, std::string_view what, std::string need) {
+  Fault fault;
+  fault.where = place_of(setting.origin, key.name);
+  fault.what = what;
+  fault.got = key.rule.is_secret ? std::string() : quoted_if_empty(to_text(setting.value));
+  fault.need = std::move(need);
+  throw ConfigError(fault);
+}
+
+// A word that no list of the choice holds, or one of those that do not work.
+[[noreturn]] void refuse_choice(const KeyInfo& key, const Setting& setting, const TypedValue& value) {
+  const KeyRule& rule = key.rule;
+  if (!rule.refused_values.empty() && find_listed(key, rule.refused_values, value)) {
+    refuse(key, setting, "not supported: " + std::string(rule.note), accepted_values(key));
+  }
+  if (!rule.later_values.empty() && find_listed(key, rule.later_values, value)) {
+    refuse(key, setting, "not built yet in this version", accepted_values(key));
+  }
+  refuse(key, setting, "no such choice", accepted_values(key));
+}
+
+TypedValue check_rule(const KeyInfo& key, const Setting& setting, const TypedValue& value) {
+  const KeyRule& rule = key.rule;
+  if (rule.effect == Effect::kComputed) refuse(key, setting, rule.note, "no value");
+  if (value == key.default_value()) return value;
+  if (rule.has_values) {
+    if (const std::optional<TypedValue> listed = find_listed(key, rule.values, value)) return *listed;
+  }
+  if (rule.is_choice) refuse_choice(key, setting, value);
+  if (rule.effect == Effect::kPlanned) refuse(key, setting, rule.note, accepted_values(key));
+  if (rule.effect == Effect::kRefused) {
+    refuse(key, setting, "not supported: " + std::string(rule.note), accepted_values(key));
+  }
+  if (!is_within(rule, value)) refuse(key, setting, "out of range", accepted_values(key));
+  return value;
+}
+
+// Throws with the origins of all `keys` in front.
+[[noreturn]] void refuse_together(const Config& config, const std::vector<std::string>& keys, const std::string& what,
+                                  const std::string& attempt) {
+  Fault fault;
+  for (const std::string& key : keys) {
+    const std::string part = key + "=" + quoted_if_empty(to_text(get_value(config, *find_key(key))));
+    fault.where += (fault.where.empty() ? "config: " : ", ") + part + " (" + config.origin(key) + ")";
+  }
+  fault.what = what;
+  fault.attempt = attempt;
+  throw ConfigError(fault);
+}
+
+void check_data(const Config& config) {
+  if (config.dataset_type == "tfds") {
+    refuse_together(config, {"dataset_type"}, "not supported: " + std::string(find_key("dataset_type")->rule.note),
+                    "dataset_type=synthetic, hf or recorded");
+  }
+  if (config.dataset_type == "recorded" && config.recorded_batches_path.empty()) {
+    refuse_together(config, {"dataset_type", "recorded_batches_path"}, "no file to read", "recorded_batches_path=FILE");
+  }
+  if (config.dataset_type != "hf") return;
+  if (config.hf_path.empty() && config.hf_train_files.empty()) {
+    refuse_together(config, {"dataset_type", "hf_path"}, "no data set to read",
+                    "hf_path=FOLDER or hf_train_files=FILES");
+  }
+  const bool has_tokenizer = !config.tokenizer_path.empty() || !config.hf_model_path.empty();
+  if (config.tokenize_train_data && !has_tokenizer) {
+    refuse_together(config, {"dataset_type", "tokenizer_path"}, "text needs a tokenizer", "tokenizer_path=FILE");
+  }
+}
+
+void check_evaluation(const Config& config) {
+  if (config.eval_interval <= 0 || config.eval_steps > 0) return;
+  if (config.dataset_type == "synthetic") {
+    refuse_together(config, {"dataset_type", "eval_interval", "eval_steps"}, "synthetic batches never end",
+                    "eval_steps=10");
+  }
+  if (config.generate_padding_batch_eval) {
+    refuse_together(config, {"generate_padding_batch_eval", "eval_steps"}, "padding batches never end",
+                    "eval_steps=10");
+  }
+}
+
+void remark_on_values(const Config& config) {
+  for (const KeyInfo& key : key_table()) {
+    if (key.rule.remark_text.empty()) continue;
+    if (to_text(get_value(config, key)) != key.rule.remark_value) continue;
+    log_info("config: " + std::string(key.name) + "=" + std::string(key.rule.remark_value) + ": " +
+             std::string(key.rule.remark_text));
+  }
+}
+
+}  // namespace
+
+std::string accepted_values(const KeyInfo& key) {
+  std::vector<std::string> words;
+  const KeyRule& rule = key.rule;
+  if (rule.effect == Effect::kPlanned || rule.effect == Effect::kRefused) words.push_back(to_text(key.default_value()));
+  if (const std::string range = range_text(rule); !range.empty()) words.push_back(range);
+  if (rule.has_values) {
+    for (const std::string& word : split_words(rule.values)) words.push_back(word);
+  }
+  for (std::string& word : words) word = quoted_if_empty(word);
+  return join_or(words);
+}
+
+std::string place_of(const std::string& origin, std::string_view key) {
+  return "config: " + origin + " " + std::string(key);
+}
+
+TypedValue checked_value(const KeyInfo& key, const Setting& setting) {
+  const std::optional<TypedValue> value = key.read(setting.value);
+  if (!value) {
+    const std::string article = is_absent(setting.value) ? "needs a value" : "wrong type";
+    refuse(key, setting, article, std::string(describe(key.kind)));
+  }
+  return check_rule(key, setting, *value);
+}
+
+void warn_if_without_effect(const KeyInfo& key, const Setting& setting) {
+  if (key.rule.effect != Effect::kNoEffect || checked_value(key, setting) == key.default_value()) return;
+  const std::string text = key.rule.is_secret ? "(set)" : to_text(setting.value);
+  log_warning(place_of(setting.origin, key.name) + "=" + text +
+              " is recognised but has no effect: " + std::string(key.rule.note));
+}
+
+void check_together(const Config& config, bool needs_data) {
+  if (config.lr_schedule_type == "wsd" && config.warmup_steps_fraction + config.wsd_decay_steps_fraction > 1) {
+    refuse_together(config, {"warmup_steps_fraction", "wsd_decay_steps_fraction"}, "their sum is more than 1",
+                    "smaller fractions");
+  }
+  if (config.global_parameter_scale & (config.global_parameter_scale - 1)) {
+    refuse_together(config, {"global_parameter_scale"}, "is no power of two", "1, 2, 4 ...");
+  }
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (std::any_of(config.run_name.begin(), config.run_name.end(), is_control) || config.run_name == "." ||
+      config.run_name == "..") {
+    refuse_together(config, {"run_name"}, "cannot name a folder", "letters, digits, - and _");
+  }
+  if (!needs_data) return;
+  check_data(config);
+  check_evaluation(config);
+  remark_on_values(config);
+}
+
+}  // namespace ballast

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/hf_config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "config/hf_alias.h"
+#include "config/hf_reader.h"
+#include "config/hf_rope.h"
+#include "config/key_table.h"
+#include "config/value.h"
+#include "errors/errors.h"
+#include "errors/log.h"
+
+namespace ballast {
+namespace {
+
+using Json = nlohmann::json;
+
+Json parse_file(const std::string& folder, const std::string& path) {
+  Fault fault;
+  if (!std::filesystem::is_directory(folder)) {
+    fault.where = "config: hf_model_path";
+    fault.what = "no such folder";
+    fault.got = folder;
+    fault.need = "a folder with config.json";
+    throw ConfigError(fault);
+  }
+  fault.where = "config: " + path;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) {
+    fault.what = "cannot be read";
+    fault.need = "the config.json of a Hugging Face model";
+    throw ConfigError(fault);
+  }
+  try {
+    Json root = Json::parse(stream);
+    if (root.is_object()) return root;
+    fault.what = "not an object";
+    fault.got = root.type_name();
+  } catch (const Json::parse_error& error) {
+    fault.what = "not JSON";
+    fault.got = "a fault at byte " + std::to_string(error.byte);
+  }
+  fault.need = "one JSON object";
+  throw ConfigError(fault);
+}
+
+const HfFamily& family_of(const HfReader& reader) {
+  std::vector<std::string> names;
+  const Json* value = reader.find("model_type");
+  const std::string model_type = value == nullptr ? "" : reader.to_string(*value, "model_type");
+  for (const HfFamily& family : hf_families()) {
+    if (family.model_type == model_type) return family;
+    names.push_back(family.model_type);
+  }
+  reader.fail("model_type", value == nullptr ? "missing" : "not built", model_type, join_or(names));
+}
+
+std::string value_text(const HfReader& reader, const Json& value, HfType type, const std::string& field) {
+  switch (type) {
+    case HfType::kInteger:
+      return std::to_string(reader.to_integer(value, field));
+    case HfType::kNumber:
+      return to_text(reader.to_number(value, field));
+    case HfType::kBoolean:
+      return reader.to_boolean(value, field) ? "true" : "false";
+  }
+  BALLAST_CHECK(false, field);
+  return {};
+}
+
+/// Copies the table's fields. Keys that are derived where config.json is silent are left out and returned.
+std::vector<std::string> read_fields(HfReader& reader, const HfFamily& family) {
+  std::vector<std::string> derived_keys;
+  for (const HfField& field : family.fields) {
+    const auto is_set = [&](const std::string& spelling) { return reader.find(spelling) != nullptr; };
+    const auto spelling = std::find_if(field.spellings.begin(), field.spellings.end(), is_set);
+    // transformers takes a null here for "as many as query heads", whatever the class default
+    const bool is_null_of_kv_heads = field.key == "base_num_kv_heads" && !reader.is_absent(field.spellings.front());
+    if (spelling != field.spellings.end()) {
+      reader.assign(field.key, value_text(reader, *reader.find(*spelling), field.type, *spelling), *spelling);
+    } else if (field.class_default.empty() || is_null_of_kv_heads) {
+      derived_keys.push_back(field.key);
+    } else {
+      reader.assign_default(field.key, field.class_default, family.model_type);
+    }
+  }
+  return derived_keys;
+}
+
+int64_t assigned_integer(const HfReader& reader, const std::string& key) {
+  for (const KeyAssignment& item : reader.assignments()) {
+    if (item.key == key) return std::stoll(item.value_text);
+  }
+  BALLAST_CHECK(false, key);
+  return 0;
+}
+
+void derive(HfReader& reader, const std::string& key) {
+  const int64_t num_heads = assigned_integer(reader, "base_num_query_heads");
+  const int64_t hidden_size = assigned_integer(reader, "base_emb_dim");
+  if (num_heads < 1)
+    reader.fail("num_attention_heads", "no decoder has this size", std::to_string(num_heads), "1 or more");
+  if (key == "base_num_kv_heads") {
+    reader.assign(key, std::to_string(num_heads), "num_attention_heads");
+    return;
+  }
+  BALLAST_CHECK(key == "head_dim", key);
+  if (hidden_size % num_heads != 0) {
+    reader.fail("hidden_size", "head_dim is absent and the heads do not share hidden_size evenly",
+                std::to_string(hidden_size) + " on " + std::to_string(num_heads) + " heads", "a multiple of the heads");
+  }
+  reader.assign(key, std::to_string(hidden_size / num_heads), "hidden_size/num_attention_heads");
+}
+
+void check_rejections(const HfReader& reader) {
+  for (const HfRejection& rejection : hf_rejections()) {
+    const Json* value = reader.find(rejection.field);
+    if (value == nullptr) continue;
+    const auto& accepted = rejection.accepted;
+    if (std::find(accepted.begin(), accepted.end(), value->dump()) != accepted.end()) continue;
+    reader.fail(rejection.field, "changes the computation in a way that is not built", value->dump(), rejection.need);
+  }
+}
+
+/// layer_types of config.json, checked; empty if it has none.
+std::vector<std::string> read_layer_types(const HfReader& reader) {
+  const Json* value = reader.find("layer_types");
+  if (value == nullptr) return {};
+  if (!value->is_array()) reader.fail("layer_types", "wrong type", value->dump(), "a list");
+  const int64_t num_layers = assigned_integer(reader, "base_num_decoder_layers");
+  std::vector<std::string> types;
+  for (const Json& item : *value) {
+    types.push_back(reader.to_string(item, "layer_types"));
+    if (types.back() != "full_attention" && types.back() != "sliding_attention") {
+      reader.fail("layer_types", "unknown kind of attention", types.back(), "full_attention or sliding_attention");
+    }
+  }
+  if (static_cast<int64_t>(types.size()) != num_layers) {
+    reader.fail("layer_types", "one entry a layer", std::to_string(types.size()) + " entries",
+                "num_hidden_layers=" + std::to_string(num_layers));
+  }
+  return types;
+}
+
+void assign_layer_types(HfReader& reader, const std::vector<std::string>& types, const std::string& label) {
+  std::string text;
+  for (const std::string& type : types) text += (text.empty() ? "[" : ", ") + type;
+  reader.assign("layer_types", text + "]", label);
+}
+
+/// sliding_window, or its class default 4096 where it is absent; nothing where it is null.
+std::optional<int64_t> read_window(const HfReader& reader) {
+  constexpr int64_t kClassDefault = 4096;
+  return reader.is_absent("sliding_window") ? std::optional(kClassDefault) : reader.integer("sliding_window");
+}
+
+void assign_window(HfReader& reader, std::optional<int64_t> window, const std::string& reason) {
+  if (!window) reader.fail("sliding_window", "sliding layers need a window (" + reason + ")", "none", "1 or more");
+  reader.assign("sliding_window_size", std::to_string(*window), "sliding_window");
+}
+
+void read_late_layers(HfReader& reader) {
+  constexpr int64_t kFirstSlidingLayer = 28;  // class default of max_window_layers
+  std::optional<int64_t> window = read_window(reader);
+  const bool is_used = reader.boolean("use_sliding_window").value_or(false);
+  if (!is_used) window.reset();
+  const int64_t first = reader.integer("max_window_layers").value_or(kFirstSlidingLayer);
+  std::vector<std::string> types = read_layer_types(reader);
+  const std::string label = types.empty() ? "max_window_layers" : "layer_types";
+  if (types.empty()) {
+    const int64_t num_layers = assigned_integer(reader, "base_num_decoder_layers");
+    for (int64_t i = 0; i < num_layers; ++i) {
+      types.push_back(window && i >= first ? "sliding_attention" : "full_attention");
+    }
+  }
+  if (std::find(types.begin(), types.end(), "sliding_attention") == types.end()) {
+    reader.assign("attention_type", "global", label);
+    return;
+  }
+  assign_layer_types(reader, types, label);
+  assign_window(reader, window, is_used ? label : label + " with use_sliding_window=false");
+}
+
+void read_windows(HfReader& reader, HfWindow kind) {
+  if (kind == HfWindow::kEveryLayer) {
+    const std::optional<int64_t> window = read_window(reader);
+    reader.assign("attention_type", window ? "local_sliding" : "global", "sliding_window");
+    if (window) assign_window(reader, window, "");
+  } else if (kind == HfWindow::kLateLayers) {
+    read_late_layers(reader);
+  } else if (kind == HfWindow::kPattern) {
+    const std::vector<std::string> types = read_layer_types(reader);
+    if (!types.empty()) assign_layer_types(reader, types, "layer_types");
+    const std::optional<int64_t> window = read_window(reader);
+    const bool any_slides = types.empty() || std::find(types.begin(), types.end(), "sliding_attention") != types.end();
+    if (any_slides) assign_window(reader, window, types.empty() ? "three of four layers slide" : "layer_types");
+  }
+}
+
+std::set<std::string> known_fields(const HfFamily& family) {
+  std::set<std::string> known(family.rule_fields.begin(), family.rule_fields.end());
+  for (const HfField& field : family.fields) known.insert(field.spellings.begin(), field.spellings.end());
+  for (const HfRejection& rejection : hf_rejections()) known.insert(rejection.field);
+  known.insert(hf_recipe_fields().begin(), hf_recipe_fields().end());
+  known.insert(hf_ignored_fields().begin(), hf_ignored_fields().end());
+  return known;
+}
+
+void report_unused(const HfReader& reader, const HfFamily& family) {
+  std::string recipe;
+  for (const std::string& field : hf_recipe_fields()) {
+    const Json* value = reader.find(field);
+    if (value != nullptr && *value != 0) recipe += (recipe.empty() ? "" : ", ") + field;
+  }
+  if (!recipe.empty()) {
+    log_info("config: " + reader.path() + ": " + recipe + " not used; the run's own keys decide");
+  }
+  const std::set<std::string> known = known_fields(family);
+  for (const std::string& field : reader.set_fields()) {
+    if (known.contains(field)) continue;
+    warn_once("config.json:" + field, "config: " + reader.path() + " " + field + ": not a field of model_type " +
+                                          family.model_type + ", not used");
+  }
+}
+
+}  // namespace
+
+std::vector<KeyAssignment> hf_config_assignments(const std::string& folder) {
+  const std::string path = (std::filesystem::path(folder) / "config.json").string();
+  const Json root = parse_file(folder, path);
+  HfReader reader(root, path);
+  const HfFamily& family = family_of(reader);
+  check_rejections(reader);
+  for (const auto& [key, value] : family.implied) reader.assign(key, value, "model_type");
+  for (const std::string& key : read_fields(reader, family)) derive(reader, key);
+  const auto max_positions = assigned_integer(reader, "max_position_embeddings");
+  read_hf_rope(reader, family, static_cast<double>(max_positions));
+  read_windows(reader, family.window);
+  report_unused(reader, family);
+  return reader.assignments();
+}
+
+}  // namespace ballast

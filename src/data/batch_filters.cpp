@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/batch_filters.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "errors/errors.h"
+
+namespace ballast {
+
+using nlohmann::json;
+
+RowBlockSource::RowBlockSource(std::unique_ptr<BatchSource> source, int64_t first_row, int64_t num_rows)
+    : source_(std::move(source)), first_row_(first_row), num_rows_(num_rows) {}
+
+std::optional<HostBatch> RowBlockSource::next() {
+  std::optional<HostBatch> batch = source_->next();
+  if (!batch) return batch;
+  BALLAST_CHECK(first_row_ + num_rows_ <= batch->rows, "the block lies in the batch");
+  const int64_t begin = first_row_ * batch->length;
+  const int64_t end = begin + num_rows_ * batch->length;
+  for (auto* array : batch->arrays()) {
+    *array = std::vector<int32_t>(array->begin() + begin, array->begin() + end);
+  }
+  batch->rows = num_rows_;
+  return batch;
+}
+
+json RowBlockSource::state() const {
+  return source_->state();
+}
+void RowBlockSource::load_state(const json& state) {
+  source_->load_state(state);
+}
+
+RepeatFirstSource::RepeatFirstSource(std::unique_ptr<BatchSource> source) : source_(std::move(source)) {}
+
+std::optional<HostBatch> RepeatFirstSource::next() {
+  if (!first_) first_ = source_->next();
+  return first_;
+}
+
+json RepeatFirstSource::state() const {
+  return json::object();
+}
+void RepeatFirstSource::load_state(const json&) {}
+
+EndlessPaddingSource::EndlessPaddingSource(std::unique_ptr<BatchSource> source, int64_t rows, int64_t length)
+    : source_(std::move(source)) {
+  padding_.resize(rows, length);
+}
+
+std::optional<HostBatch> EndlessPaddingSource::next() {
+  std::optional<HostBatch> batch = source_->next();
+  return batch ? std::move(batch) : padding_;
+}
+
+json EndlessPaddingSource::state() const {
+  return source_->state();
+}
+void EndlessPaddingSource::load_state(const json& state) {
+  source_->load_state(state);
+}
+
+}  // namespace ballast

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/token_stage.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "data/batch.h"
+#include "errors/errors.h"
+
+namespace ballast {
+
+using nlohmann::json;
+
+TokenStage::TokenStage(std::unique_ptr<Stage<Document>> documents, TokenSettings settings)
+    : documents_(std::move(documents)), settings_(std::move(settings)) {
+  BALLAST_CHECK(settings_.row_length >= 2, "a row holds a token and its target");
+  if (settings_.tokenizer == nullptr || settings_.tokenizer->vocab_size() <= settings_.vocab_size) return;
+  throw DataError({"data: tokenizer", "has more tokens than the model's vocabulary",
+                   "vocab_size=" + std::to_string(settings_.vocab_size),
+                   std::to_string(settings_.tokenizer->vocab_size()) + " or more",
+                   "a larger vocab_size or another tokenizer"});
+}
+
+std::optional<std::vector<int32_t>> TokenStage::next() {
+  std::vector<int32_t> ids = std::exchange(rest_, {});
+  while (ids.empty()) {
+    std::optional<Document> document = documents_->next();
+    if (!document) return std::nullopt;
+    ids = ids_of(*document);
+    check_ids(ids, *document);
+  }
+  if (static_cast<int64_t>(ids.size()) > settings_.row_length) {
+    if (!settings_.truncates) rest_.assign(ids.begin() + settings_.row_length - 1, ids.end());
+    ids.resize(static_cast<size_t>(settings_.row_length));
+  }
+  return ids;
+}
+
+std::vector<int32_t> TokenStage::ids_of(Document& document) const {
+  if (settings_.tokenizer == nullptr) return std::move(document.ids);
+  // The post-processor's own BOS and EOS would depend on the tokenizer's file; these keys are the user's.
+  std::vector<int32_t> ids = settings_.tokenizer->encode(document.text, /*add_special_tokens=*/false);
+  const std::optional<int32_t> bos = settings_.tokenizer->bos_id();
+  const std::optional<int32_t> eos = settings_.tokenizer->eos_id();
+  if (settings_.add_bos && bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
+  if (settings_.add_eos && eos && (ids.empty() || ids.back() != *eos)) ids.push_back(*eos);
+  return ids;
+}
+
+void TokenStage::check_ids(const std::vector<int32_t>& ids, const Document& document) const {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < settings_.vocab_size) continue;
+    fail_token_id(document.place() + " position " + std::to_string(i), ids[i], settings_.vocab_size);
+  }
+}
+
+void TokenStage::reset() {
+  documents_->reset();
+  rest_.clear();
+}
+
+json TokenStage::state() const {
+  return {{"documents", documents_->state()}, {"rest", rest_}};
+}
+
+void TokenStage::load_state(const json& state) {
+  documents_->load_state(state.at("documents"));
+  rest_ = state.at("rest").get<std::vector<int32_t>>();
+}
+
+}  // namespace ballast

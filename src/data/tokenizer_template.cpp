@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/tokenizer_template.h"
+
+#include <string>
+
+#include "data/tokenizer_json_view.h"
+
+namespace ballast {
+namespace {
+
+TokenTemplate read_template(const JsonView& description) {
+  TokenTemplate result;
+  bool after_text = false;
+  const JsonView single = description.member("single");
+  for (const JsonView& piece : single.items()) {
+    if (piece.has("Sequence")) {
+      const JsonView id = piece.member("Sequence").member("id");
+      if (id.text() != "A" || after_text) id.fail("a template for one text has it once", id.text(), "one Sequence A");
+      after_text = true;
+      continue;
+    }
+    const std::string& name = piece.member("SpecialToken").member_text("id");
+    auto& ids = after_text ? result.after : result.before;
+    for (const JsonView& id : description.member("special_tokens").member(name).member("ids").items()) {
+      ids.push_back(id.id());
+    }
+  }
+  if (!after_text) single.fail("the template has no place for the text", {}, "one Sequence A");
+  return result;
+}
+
+}  // namespace
+
+void TokenTemplate::wrap(const JsonView& description) {
+  const std::string& type = description.type();
+  if (type == "Sequence") {
+    for (const JsonView& processor : description.member("processors").items()) wrap(processor);
+  } else if (type == "TemplateProcessing") {
+    const TokenTemplate outer = read_template(description);
+    before.insert(before.begin(), outer.before.begin(), outer.before.end());
+    after.insert(after.end(), outer.after.begin(), outer.after.end());
+  } else if (type != "ByteLevel") {
+    description.fail_type("TemplateProcessing, ByteLevel or Sequence");
+  }
+}
+
+}  // namespace ballast

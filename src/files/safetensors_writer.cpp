@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "files/atomic_file.h"
+#include "files/file_error.h"
+#include "files/safetensors.h"
+
+namespace ballast {
+namespace {
+
+constexpr size_t kHeaderAlignment = 8;
+
+void refuse_double_names(const std::filesystem::path& path, const std::vector<StoredTensor>& table) {
+  std::set<std::string_view> names;
+  for (const StoredTensor& tensor : table) {
+    if (tensor.name == "__metadata__" || !names.insert(tensor.name).second) {
+      throw_file_error(ErrorKind::kCheckpoint, path,
+                       {.what = "tensor '" + tensor.name + "' cannot be stored: its name is taken"});
+    }
+  }
+}
+
+/// Table indices in the order of the data: wider elements first keep every tensor aligned without padding.
+std::vector<size_t> data_order(const std::vector<StoredTensor>& table) {
+  std::vector<size_t> order(table.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return stored_type_bytes(table[a].type) > stored_type_bytes(table[b].type);
+  });
+  return order;
+}
+
+/// The length prefix and the header, padded with spaces so that the data start aligned.
+std::string header_of(const nlohmann::ordered_json& entries) {
+  std::string header = entries.dump();
+  header.append((kHeaderAlignment - header.size() % kHeaderAlignment) % kHeaderAlignment, ' ');
+  const uint64_t length = header.size();
+  std::string prefix(sizeof(length), '\0');
+  std::memcpy(prefix.data(), &length, sizeof(length));
+  return prefix + header;
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<StoredTensor> table,
+                                     const std::map<std::string, std::string>& metadata)
+    : table_(std::move(table)), offsets_(table_.size()), is_written_(table_.size(), 0) {
+  refuse_double_names(path, table_);
+  nlohmann::ordered_json entries = nlohmann::ordered_json::object();
+  if (!metadata.empty()) entries["__metadata__"] = metadata;
+  uint64_t data_bytes = 0;
+  for (const size_t i : data_order(table_)) {
+    offsets_[i] = data_bytes;
+    data_bytes += static_cast<uint64_t>(table_[i].num_bytes());
+    entries[table_[i].name] = {{"dtype", stored_type_name(table_[i].type)},
+                               {"shape", table_[i].shape},
+                               {"data_offsets", {offsets_[i], data_bytes}}};
+  }
+  const std::string header = header_of(entries);
+  for (uint64_t& offset : offsets_) offset += header.size();
+  file_ = std::make_unique<AtomicFile>(path, ErrorKind::kCheckpoint);
+  file_->reserve(header.size() + data_bytes);
+  file_->append(header);
+}
+
+SafetensorsWriter::~SafetensorsWriter() = default;
+
+void SafetensorsWriter::write(size_t index, std::span<const std::byte> bytes) {
+  BALLAST_CHECK(index < table_.size() && !is_written_[index], "each tensor of the table is written once");
+  BALLAST_CHECK(static_cast<int64_t>(bytes.size()) == table_[index].num_bytes(), table_[index].name);
+  file_->write_at(offsets_[index], bytes);
+  is_written_[index] = 1;
+}
+
+void SafetensorsWriter::finish() {
+  BALLAST_CHECK(std::find(is_written_.begin(), is_written_.end(), 0) == is_written_.end(), "a tensor has no data yet");
+  file_->commit();
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<StoredTensor> table;
+  for (const TensorBytes& entry : tensors) table.push_back(entry.tensor);
+  SafetensorsWriter writer(path, std::move(table), metadata);
+  for (size_t i = 0; i < tensors.size(); ++i) writer.write(i, tensors[i].bytes);
+  writer.finish();
+}
+
+}  // namespace ballast

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records as JSON lines: one object a record, full precision.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "metrics/output_file.h"
+#include "metrics/record.h"
+
+namespace ballast {
+
+/// {"kind":..., "step":..., "run_name":..., then every scalar under its tag}, without line break. A value that is not
+/// finite is null, and a last key "non_finite" holds its text by tag: {"learning/loss":"nan"}.
+std::string json_line(const Record& record, const std::string& run_name);
+
+/// Appends records to one file.
+class JsonLines {
+ public:
+  /// Without `resume_from_step` the file starts empty. With it, records of that and later steps are dropped, and so is
+  /// a last line that a killed run left half-written; a damaged line elsewhere is dropped with a warning. The file is
+  /// replaced by rename, so that a crash here loses nothing.
+  /// @throws DataError where the file cannot be opened or written
+  JsonLines(const std::filesystem::path& path, std::string run_name, std::optional<int64_t> resume_from_step);
+  void write(const Record& record);
+  void flush() { file_.flush(); }
+  void close() { file_.close(); }
+
+ private:
+  std::string run_name_;
+  OutputFile file_;
+};
+
+}  // namespace ballast

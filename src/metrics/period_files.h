@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// `gcs_metrics`: the records of every log_period steps in a file of their own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "metrics/record.h"
+
+namespace ballast {
+
+/// Writes <folder>/metrics_step_<first>_to_step_<last>.txt, six digits each, with the JSON lines of the steps
+/// n * period .. (n + 1) * period - 1. A file appears whole, when the next period begins or on finish().
+class PeriodFiles {
+ public:
+  PeriodFiles(std::filesystem::path folder, std::string run_name, int64_t period);
+  /// @throws DataError where the finished period cannot be written
+  void write(const Record& record);
+  /// Writes the period that is not complete.
+  void finish();
+
+ private:
+  std::filesystem::path folder_;
+  std::string run_name_;
+  int64_t period_;
+  int64_t first_step_ = 0, last_step_ = 0;
+  std::string pending_;
+};
+
+}  // namespace ballast

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear projection that also takes activations and weights of different floating types.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace ballast {
+
+/// x weight^T + bias.
+///
+/// Where the types of x and weight differ (bf16 activations, bf16-rounded weights held in fp32 on a processor without
+/// bf16 products), the product runs in the wider type and the result is cast to the type of x. Backward then keeps x
+/// as it came and casts again.
+///
+/// @param x       [..., I]
+/// @param weight  [O, I]
+/// @param bias    [O]; undefined: none
+/// @return        [..., O] in the type of x
+/// @throws ShapeError if the shapes disagree
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+}  // namespace ballast

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/update_kernel.h"
+
+#include <cmath>
+
+// The loader picks the widest clone that the processor can run.
+#if defined(__x86_64__)
+#define VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define VECTOR_CLONES
+#endif
+
+namespace ballast {
+
+double AdamWNumbers::m_correction() const {
+  return 1 / (1 - std::pow(b1, static_cast<double>(t)));
+}
+
+double AdamWNumbers::v_correction() const {
+  return 1 / (1 - std::pow(b2, static_cast<double>(t)));
+}
+
+VECTOR_CLONES
+void adamw_update_span(const AdamWNumbers& numbers, float* __restrict p, const float* __restrict grad,
+                       float* __restrict m, float* __restrict v, int64_t count) {
+  const float scale = static_cast<float>(numbers.grad_scale);
+  const float b1 = static_cast<float>(numbers.b1), one_minus_b1 = static_cast<float>(1 - numbers.b1);
+  const float b2 = static_cast<float>(numbers.b2), one_minus_b2 = static_cast<float>(1 - numbers.b2);
+  const float eps = static_cast<float>(numbers.eps), eps_root = static_cast<float>(numbers.eps_root);
+  const float step_size = static_cast<float>(numbers.learning_rate * numbers.m_correction());
+  const float v_correction = static_cast<float>(numbers.v_correction());
+  // Not folded into p * (1 - decay): next to 1, a decay of 1e-6 would keep two digits.
+  const float decay = static_cast<float>(numbers.learning_rate * numbers.weight_decay);
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = grad[i] * scale;
+    m[i] = b1 * m[i] + one_minus_b1 * g;
+    v[i] = b2 * v[i] + one_minus_b2 * g * g;
+    p[i] -= step_size * m[i] / (std::sqrt(v[i] * v_correction + eps_root) + eps) + decay * p[i];
+  }
+}
+
+VECTOR_CLONES
+double sum_of_squares(const float* x, int64_t count) {
+  // Independent lanes: the compiler may not reorder one running sum, which would wait for each addition.
+  constexpr int kLanes = 32;
+  double lanes[kLanes] = {};
+  const int64_t whole = count - count % kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) {
+      const double value = x[i + j];
+      lanes[j] += value * value;
+    }
+  }
+  for (int64_t i = whole; i < count; ++i) {
+    const double value = x[i];
+    lanes[i - whole] += value * value;
+  }
+  double sum = 0;
+  for (double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace ballast

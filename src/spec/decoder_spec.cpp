@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/decoder_spec.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/config.h"
+#include "config/value.h"
+#include "errors/log.h"
+#include "spec/family.h"
+#include "spec/rope_spec.h"
+#include "spec/spec_error.h"
+
+namespace ballast {
+namespace {
+
+void check_dense(const Config& config) {
+  if (config.num_query_heads % config.num_kv_heads != 0) {
+    fail_spec(config, "base_num_kv_heads", "query heads do not share the key/value heads evenly",
+              to_text(config.num_kv_heads), "a divisor of the " + to_text(config.num_query_heads) + " query heads");
+  }
+  if (config.num_experts > 1) {
+    fail_spec(config, "num_experts", "decoder_block=" + config.decoder_block + " has dense feed-forward layers only",
+              to_text(config.num_experts), "1");
+  }
+}
+
+/// layer_types, one entry a layer, as "does this layer slide".
+std::vector<bool> read_layer_types(const Config& config) {
+  const auto& types = config.layer_types;
+  if (static_cast<int64_t>(types.size()) != config.num_decoder_layers) {
+    fail_spec(config, "layer_types", "one entry a layer", std::to_string(types.size()) + " entries",
+              to_text(config.num_decoder_layers));
+  }
+  std::vector<bool> slides;
+  for (const std::string& type : types) {
+    if (type != "sliding_attention" && type != "full_attention") {
+      fail_spec(config, "layer_types", "unknown kind of attention", type, "full_attention or sliding_attention");
+    }
+    slides.push_back(type == "sliding_attention");
+  }
+  return slides;
+}
+
+/// Which layers attend through a window: layer_types, else the family's pattern, else attention_type for all.
+std::vector<bool> find_sliding_layers(const Config& config, const Family& family) {
+  const auto num_layers = static_cast<size_t>(config.num_decoder_layers);
+  std::vector<bool> slides(num_layers, config.attention_type == "local_sliding");
+  if (!config.layer_types.empty()) {
+    slides = read_layer_types(config);
+  } else if (family.full_attention_period > 0) {
+    for (size_t i = 0; i < num_layers; ++i) {
+      slides[i] = (static_cast<int64_t>(i) + 1) % family.full_attention_period != 0;
+    }
+  } else if (config.attention_type != "global" && config.attention_type != "local_sliding") {
+    fail_spec(config, "attention_type", "decoder_block=" + config.decoder_block + " does not attend this way",
+              config.attention_type, "global or local_sliding");
+  }
+  const bool any_slides = std::find(slides.begin(), slides.end(), true) != slides.end();
+  if (any_slides && config.sliding_window_size < 1) {
+    fail_spec(config, "sliding_window_size", "layers with sliding attention need a window",
+              to_text(config.sliding_window_size), "1 or more");
+  }
+  if (!any_slides && config.sliding_window_size > 0) {
+    warn_once("sliding_window_size",
+              "sliding_window_size has no effect: no layer slides (attention_type, layer_types)");
+  }
+  return slides;
+}
+
+Activation parse_activation(const Config& config, const std::string& name) {
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu") return Activation::kGeluTanh;  // as in MaxText
+  if (name == "gelu_exact") return Activation::kGelu;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "linear") return Activation::kLinear;
+  fail_spec(config, "mlp_activations", "unknown activation", name, "silu, gelu, gelu_exact, relu or linear");
+}
+
+DenseFfnSpec make_dense_ffn(const Config& config) {
+  const auto& names = config.mlp_activations;
+  const bool is_gated = names.size() == 2 && names[1] == "linear";
+  if (names.size() != 1 && !is_gated) {
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    fail_spec(config, "mlp_activations", "not a feed-forward layer of this decoder", "[" + list + "]",
+              "[activation] or [activation, linear]");
+  }
+  DenseFfnSpec ffn;
+  ffn.mlp_dim = config.mlp_dim;
+  ffn.activation = parse_activation(config, names[0]);
+  ffn.is_gated = is_gated;
+  ffn.has_bias = config.mlp_bias;
+  return ffn;
+}
+
+NormSpec make_norm(const Config& config, const Family& family, const std::string& name) {
+  NormSpec norm;
+  norm.name = name;
+  norm.form = family.norm_form;
+  norm.epsilon = config.normalization_layer_epsilon;
+  return norm;
+}
+
+/// Everything of an attention layer but its window and its rotary embedding.
+AttentionSpec make_attention(const Config& config, const Family& family) {
+  AttentionSpec attention;
+  attention.num_query_heads = config.num_query_heads;
+  attention.num_kv_heads = config.num_kv_heads;
+  attention.head_dim = config.head_dim;
+  attention.value_head_dim = config.head_dim;
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
+  attention.logits_soft_cap = config.attn_logits_soft_cap;
+  attention.has_qkv_bias = config.attention_bias;
+  attention.has_output_bias = config.attention_bias;
+  attention.has_sinks = config.attention_sink;
+  if (config.use_qk_norm) {
+    attention.qk_norm = family.qk_norm;
+    attention.q_norm = make_norm(config, family, "q_norm");
+    attention.k_norm = make_norm(config, family, "k_norm");
+  }
+  return attention;
+}
+
+/// Norms under the names that Hugging Face gives them; with norms on both sides the names are Gemma's.
+void set_norms(const Config& config, const Family& family, LayerSpec& layer) {
+  const auto norm = [&](const std::string& name) { return make_norm(config, family, name); };
+  if (family.block_form == BlockForm::kPostNorm) {
+    layer.post_mixer_norm = norm("post_attention_layernorm");
+    layer.post_ffn_norm = norm("post_feedforward_layernorm");
+    return;
+  }
+  layer.pre_mixer_norm = norm("input_layernorm");
+  const bool has_post_norm = config.use_post_attn_norm || config.use_post_ffw_norm;
+  if (family.block_form == BlockForm::kParallel) {
+    if (has_post_norm) {
+      fail_spec(config, config.use_post_attn_norm ? "use_post_attn_norm" : "use_post_ffw_norm",
+                "decoder_block=" + config.decoder_block + " has one norm a layer", "true", "false");
+    }
+    layer.is_parallel = true;
+    return;
+  }
+  layer.pre_ffn_norm = norm(has_post_norm ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+  if (config.use_post_attn_norm) layer.post_mixer_norm = norm("post_attention_layernorm");
+  if (config.use_post_ffw_norm) layer.post_ffn_norm = norm("post_feedforward_layernorm");
+}
+
+/// Index of the layers' rotary embedding in spec.ropes, added there on first use and shared where equal.
+int find_or_add_rope(const RopeSpec& rope, std::vector<RopeSpec>& ropes) {
+  const auto found = std::find(ropes.begin(), ropes.end(), rope);
+  const auto index = static_cast<int>(found - ropes.begin());
+  if (found == ropes.end()) ropes.push_back(rope);
+  return index;
+}
+
+void add_layers(const Config& config, const Family& family, DecoderSpec& spec) {
+  const std::vector<bool> slides = find_sliding_layers(config, family);
+  LayerSpec layer;
+  set_norms(config, family, layer);
+  layer.ffn = make_dense_ffn(config);
+  for (size_t i = 0; i < slides.size(); ++i) {
+    AttentionSpec attention = make_attention(config, family);
+    if (slides[i]) attention.sliding_window = config.sliding_window_size;
+    const bool has_rope =
+        config.nope_layer_interval <= 0 || (static_cast<int64_t>(i) + 1) % config.nope_layer_interval != 0;
+    if (has_rope) {
+      const RopeReach reach = slides[i] ? RopeReach::kSlidingLayers : RopeReach::kFullLayers;
+      attention.rope = find_or_add_rope(make_rope_spec(config, reach, family.rotates_in_fp32), spec.ropes);
+    }
+    layer.mixer = attention;
+    spec.layers.push_back(layer);
+  }
+}
+
+int64_t count_norm(const NormSpec& norm, int64_t width) {
+  return norm.exists() ? width : 0;
+}
+
+int64_t count_attention(const AttentionSpec& attention, int64_t emb_dim) {
+  const int64_t query_width = attention.num_query_heads * attention.head_dim;
+  const int64_t key_width = attention.num_kv_heads * attention.head_dim;
+  const int64_t value_width = attention.num_kv_heads * attention.value_head_dim;
+  const int64_t output_width = attention.num_query_heads * attention.value_head_dim;
+  int64_t count = emb_dim * (query_width + key_width + value_width + output_width);
+  if (attention.has_qkv_bias) count += query_width + key_width + value_width;
+  if (attention.has_output_bias) count += emb_dim;
+  if (attention.has_sinks) count += attention.num_query_heads;
+  if (attention.qk_norm == QkNormKind::kPerHead) count += 2 * attention.head_dim;
+  if (attention.qk_norm == QkNormKind::kWholeProjection) count += query_width + key_width;
+  return count;
+}
+
+int64_t count_ffn(const DenseFfnSpec& ffn, int64_t emb_dim) {
+  const int64_t num_inputs = ffn.is_gated ? 2 : 1;
+  const int64_t biases = ffn.has_bias ? num_inputs * ffn.mlp_dim + emb_dim : 0;
+  return (num_inputs + 1) * emb_dim * ffn.mlp_dim + biases;
+}
+
+}  // namespace
+
+DecoderSpec make_decoder_spec(const Config& config) {
+  const Family& family = family_of(config);
+  check_dense(config);
+  DecoderSpec spec;
+  spec.vocab_size = config.vocab_size;
+  spec.emb_dim = config.emb_dim;
+  spec.final_norm = make_norm(config, family, "norm");
+  spec.is_head_tied = config.logits_via_embedding;
+  if (config.logits_via_embedding && config.normalize_embedding_logits) {
+    spec.logits_scale = 1.0 / std::sqrt(static_cast<double>(config.emb_dim));
+  }
+  spec.final_logits_soft_cap = config.final_logits_soft_cap;
+  spec.dense_init_scale = config.dense_init_scale;
+  spec.dropout_rate = config.enable_dropout ? config.dropout_rate : 0.0;
+  add_layers(config, family, spec);
+  return spec;
+}
+
+int64_t count_parameters(const DecoderSpec& spec) {
+  int64_t count = spec.vocab_size * spec.emb_dim * (spec.is_head_tied ? 1 : 2);
+  count += count_norm(spec.final_norm, spec.emb_dim);
+  for (const LayerSpec& layer : spec.layers) {
+    for (const NormSpec* norm :
+         {&layer.pre_mixer_norm, &layer.post_mixer_norm, &layer.pre_ffn_norm, &layer.post_ffn_norm}) {
+      count += count_norm(*norm, spec.emb_dim);
+    }
+    count += std::visit([&](const AttentionSpec& mixer) { return count_attention(mixer, spec.emb_dim); }, layer.mixer);
+    count += std::visit([&](const DenseFfnSpec& ffn) { return count_ffn(ffn, spec.emb_dim); }, layer.ffn);
+  }
+  return count;
+}
+
+}  // namespace ballast

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as data: everything the decoder needs to know, layer by layer. No torch, no code of one family.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ballast {
+
+struct Config;
+
+/// Where the weight of an RMS norm multiplies: n = x / sqrt(mean(x^2) + epsilon), computed in fp32.
+enum class NormForm {
+  kCastThenScale,  ///< w * cast(n): Llama, Mistral, Qwen3
+  kScaleThenCast,  ///< cast(w * n), product in fp32: OLMo 3
+  kOnePlusScale,   ///< cast((1 + w) * n), product in fp32: Gemma 3
+};
+
+/// One RMS norm. `name` is the module part of the parameter name ("input_layernorm"); empty: there is no norm.
+struct NormSpec {
+  std::string name;
+  NormForm form = NormForm::kCastThenScale;
+  double epsilon = 1e-5;
+  bool exists() const { return !name.empty(); }
+};
+
+enum class RopeScaling { kDefault, kLinear, kLlama3, kYarn };
+
+/// One set of rotary frequencies. Layers name theirs by index into DecoderSpec::ropes.
+struct RopeSpec {
+  RopeScaling scaling = RopeScaling::kDefault;
+  double theta = 10000.0;
+  int64_t rotary_dim = 0;                       ///< leading channels of a head that rotate
+  bool is_interleaved = false;                  ///< pairs (2j, 2j+1) instead of (j, j + rotary_dim/2)
+  bool multiplies_in_fp32 = false;              ///< cos/sin stay fp32 and q, k are cast after the rotation (OLMo code)
+  double factor = 1.0;                          ///< linear, llama3, yarn
+  double low_freq_factor = 1.0;                 ///< llama3
+  double high_freq_factor = 4.0;                ///< llama3
+  double original_max_position_embeddings = 0;  ///< llama3, yarn
+  double beta_fast = 32.0;                      ///< yarn
+  double beta_slow = 1.0;                       ///< yarn
+  bool truncate = true;                         ///< yarn: bounds rounded outwards to whole pairs
+  double attention_factor = 1.0;                ///< multiplies cos and sin; resolved, never "unset"
+  bool operator==(const RopeSpec&) const = default;
+};
+
+enum class QkNormKind { kNone, kPerHead, kWholeProjection };
+
+/// Softmax attention with grouped key/value heads. Widths of q/k and v may differ.
+struct AttentionSpec {
+  int64_t num_query_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;        ///< width of q and k
+  int64_t value_head_dim = 0;  ///< width of v
+  int64_t sliding_window = 0;  ///< a query sees itself and window-1 earlier keys; 0: all earlier keys
+  double scale = 0;            ///< multiplies q.k
+  double logits_soft_cap = 0;  ///< c * tanh(score / c); 0: off
+  int rope = -1;               ///< index into DecoderSpec::ropes; -1: no rotation
+  QkNormKind qk_norm = QkNormKind::kNone;
+  NormSpec q_norm, k_norm;
+  bool has_qkv_bias = false;
+  bool has_output_bias = false;
+  bool has_sinks = false;  ///< one learned logit a head in the softmax denominator
+};
+
+enum class Activation { kSilu, kGeluTanh, kGelu, kRelu, kLinear };
+
+/// down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate.
+struct DenseFfnSpec {
+  int64_t mlp_dim = 0;
+  Activation activation = Activation::kSilu;
+  bool is_gated = true;
+  bool has_bias = false;
+};
+
+using MixerSpec = std::variant<AttentionSpec>;  // room for latent and linear attention
+using FfnSpec = std::variant<DenseFfnSpec>;     // room for experts
+
+/// x += post_mixer_norm(mixer(pre_mixer_norm(x))); x += post_ffn_norm(ffn(pre_ffn_norm(x))). A norm may be absent.
+/// Parallel layers read the residual stream once: n = pre_mixer_norm(x); x += mixer(n) + ffn(n).
+struct LayerSpec {
+  bool is_parallel = false;  ///< true: pre_mixer_norm is the only norm of the layer
+  NormSpec pre_mixer_norm, post_mixer_norm, pre_ffn_norm, post_ffn_norm;
+  MixerSpec mixer;
+  FfnSpec ffn;
+};
+
+struct DecoderSpec {
+  int64_t vocab_size = 0;
+  int64_t emb_dim = 0;
+  double embedding_scale = 1.0;  ///< multiplies the embedding output
+  std::vector<RopeSpec> ropes;
+  std::vector<LayerSpec> layers;
+  NormSpec final_norm;
+  bool is_head_tied = false;  ///< the embedding table is the output head
+  double logits_scale = 1.0;  ///< multiplies the logits before the soft cap
+  double final_logits_soft_cap = 0;
+  double dense_init_scale = 1.0;
+  double dropout_rate = 0;
+};
+
+/// The decoder that a configuration describes. Throws ConfigError where its fields contradict one another.
+DecoderSpec make_decoder_spec(const Config& config);
+
+/// rotary_dim/2 angles per unit of position, in double. Formulas: docs/hf_config.md.
+std::vector<double> rope_frequencies(const RopeSpec& rope);
+
+/// Number of elements of all parameters.
+int64_t count_parameters(const DecoderSpec& spec);
+
+}  // namespace ballast

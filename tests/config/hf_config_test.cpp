@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/hf_config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iomanip>
+#include <map>
+#include <sstream>
+
+#include "config/hf_alias.h"
+#include "config/key_table.h"
+#include "errors/errors.h"
+#include "support/hf_folder.h"
+
+namespace ballast {
+namespace {
+
+using testing::HfFolder;
+using Texts = std::map<std::string, std::string>;
+
+/// Numbers in one form, ten digits of them: "500000.0" and "5e+05" are "500000".
+std::string plain(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return text;
+  std::ostringstream number;
+  number << std::setprecision(10) << value;
+  return number.str();
+}
+
+Texts texts_of(const std::vector<KeyAssignment>& assignments) {
+  Texts texts;
+  for (const KeyAssignment& item : assignments) {
+    EXPECT_TRUE(texts.emplace(item.key, plain(item.value_text)).second) << item.key << " twice";
+  }
+  return texts;
+}
+
+Texts read(const std::string& config_json) {
+  return texts_of(hf_config_assignments(HfFolder(config_json).path()));
+}
+
+Texts read_golden(const std::string& family) {
+  return texts_of(hf_config_assignments(std::string(BALLAST_SOURCE_DIR) + "/tests/golden/" + family));
+}
+
+/// A small config of `model_type` with more fields.
+std::string small(const std::string& model_type, const std::string& fields) {
+  return R"({"model_type": ")" + model_type +
+         R"(", "vocab_size": 128, "hidden_size": 32, "intermediate_size": 56, "num_hidden_layers": 4,
+         "num_attention_heads": 4, "num_key_value_heads": 2)" +
+         (fields.empty() ? "" : ", " + fields) + "}";
+}
+
+std::string error_of(const std::string& config_json) {
+  const HfFolder folder(config_json);
+  try {
+    hf_config_assignments(folder.path());
+  } catch (const ConfigError& error) {
+    std::string line = error.what();
+    const auto place = line.find(folder.path());
+    EXPECT_NE(place, std::string::npos) << line << " does not name the file";
+    return place == std::string::npos ? line : line.erase(place, folder.path().size() + 1);
+  }
+  return "no error";
+}
+
+TEST(HfConfig, ReadsEveryFieldOfGoldenLlama) {
+  EXPECT_EQ(read_golden("llama"), (Texts{{"decoder_block", "llama2"},
+                                         {"mlp_activations", "[silu, linear]"},
+                                         {"use_qk_norm", "false"},
+                                         {"normalize_embedding_logits", "false"},
+                                         {"rope_interleave", "false"},
+                                         {"vocab_size", "128"},
+                                         {"base_emb_dim", "32"},
+                                         {"base_num_decoder_layers", "3"},
+                                         {"base_num_query_heads", "4"},
+                                         {"base_num_kv_heads", "2"},
+                                         {"head_dim", "16"},
+                                         {"base_mlp_dim", "56"},
+                                         {"max_position_embeddings", "256"},
+                                         {"normalization_layer_epsilon", "1e-05"},
+                                         {"logits_via_embedding", "false"},
+                                         {"attention_bias", "false"},
+                                         {"mlp_bias", "false"},
+                                         {"rope_type", "llama3.1"},
+                                         {"rope_max_timescale", "500000"},
+                                         {"rope_factor", "8"},
+                                         {"rope_low_freq_factor", "1"},
+                                         {"rope_high_freq_factor", "4"},
+                                         {"original_max_position_embeddings", "32"}}));
+}
+
+TEST(HfConfig, ReadsEveryFieldOfGoldenLlama2) {
+  EXPECT_EQ(read_golden("llama2"), (Texts{{"decoder_block", "llama2"},
+                                          {"mlp_activations", "[silu, linear]"},
+                                          {"use_qk_norm", "false"},
+                                          {"normalize_embedding_logits", "false"},
+                                          {"rope_interleave", "false"},
+                                          {"vocab_size", "128"},
+                                          {"base_emb_dim", "32"},
+                                          {"base_num_decoder_layers", "3"},
+                                          {"base_num_query_heads", "4"},
+                                          {"base_num_kv_heads", "4"},
+                                          {"head_dim", "8"},
+                                          {"base_mlp_dim", "56"},
+                                          {"max_position_embeddings", "256"},
+                                          {"normalization_layer_epsilon", "1e-05"},
+                                          {"logits_via_embedding", "false"},
+                                          {"attention_bias", "false"},
+                                          {"mlp_bias", "false"},
+                                          {"rope_type", "default"},
+                                          {"rope_max_timescale", "10000"}}));
+}
+
+TEST(HfConfig, ReadsEveryFieldOfGoldenQwen3) {
+  EXPECT_EQ(read_golden("qwen3"), (Texts{{"decoder_block", "qwen3"},
+                                         {"mlp_activations", "[silu, linear]"},
+                                         {"use_qk_norm", "true"},
+                                         {"normalize_embedding_logits", "false"},
+                                         {"rope_interleave", "false"},
+                                         {"vocab_size", "128"},
+                                         {"base_emb_dim", "32"},
+                                         {"base_num_decoder_layers", "3"},
+                                         {"base_num_query_heads", "4"},
+                                         {"base_num_kv_heads", "2"},
+                                         {"head_dim", "16"},
+                                         {"base_mlp_dim", "56"},
+                                         {"max_position_embeddings", "256"},
+                                         {"normalization_layer_epsilon", "1e-06"},
+                                         {"logits_via_embedding", "true"},
+                                         {"attention_bias", "false"},
+                                         {"rope_type", "default"},
+                                         {"rope_max_timescale", "1000000"},
+                                         {"attention_type", "global"}}));
+}
+
+TEST(HfConfig, ReadsEveryFieldOfGoldenOlmo3) {
+  EXPECT_EQ(read_golden("olmo3"),
+            (Texts{{"decoder_block", "olmo3"},
+                   {"mlp_activations", "[silu, linear]"},
+                   {"use_qk_norm", "true"},
+                   {"normalize_embedding_logits", "false"},
+                   {"rope_interleave", "false"},
+                   {"vocab_size", "128"},
+                   {"base_emb_dim", "32"},
+                   {"base_num_decoder_layers", "4"},
+                   {"base_num_query_heads", "4"},
+                   {"base_num_kv_heads", "2"},
+                   {"head_dim", "8"},
+                   {"base_mlp_dim", "48"},
+                   {"max_position_embeddings", "256"},
+                   {"normalization_layer_epsilon", "1e-06"},
+                   {"logits_via_embedding", "false"},
+                   {"attention_bias", "false"},
+                   {"rope_type", "yarn"},
+                   {"local_rope_type", "default"},
+                   {"rope_max_timescale", "500000"},
+                   {"rope_factor", "8"},
+                   {"original_max_position_embeddings", "32"},
+                   {"beta_fast", "32"},
+                   {"beta_slow", "1"},
+                   {"rope_attention_factor", "1.207944154"},
+                   {"rope_truncate", "true"},
+                   {"layer_types", "[sliding_attention, sliding_attention, sliding_attention, full_attention]"},
+                   {"sliding_window_size", "16"}}));
+}
+
+TEST(HfConfig, ReadsLlama31InTheOldSpelling) {
+  const Texts texts = read(testing::kLlama31_8b);
+  EXPECT_EQ(texts.at("base_num_kv_heads"), "8");
+  EXPECT_EQ(texts.at("head_dim"), "128");  // 4096 / 32
+  EXPECT_EQ(texts.at("rope_type"), "llama3.1");
+  EXPECT_EQ(texts.at("rope_max_timescale"), "500000");
+  EXPECT_EQ(texts.at("rope_factor"), "8");
+  EXPECT_EQ(texts.at("original_max_position_embeddings"), "8192");
+  EXPECT_EQ(texts.at("max_position_embeddings"), "131072");
+  EXPECT_EQ(texts.at("vocab_size"), "128256");
+}
+
+TEST(HfConfig, FillsInTheClassDefaultsOfAnOldLlamaFile) {
+  const HfFolder folder(testing::kLlama2_7b);
+  Texts origins;
+  for (const KeyAssignment& item : hf_config_assignments(folder.path())) origins[item.key] = item.origin;
+  const Texts texts = read(testing::kLlama2_7b);
+  EXPECT_EQ(texts.at("rope_max_timescale"), "10000");
+  EXPECT_EQ(texts.at("attention_bias"), "false");
+  EXPECT_EQ(texts.at("head_dim"), "128");
+  EXPECT_EQ(origins.at("rope_max_timescale"), "default of model_type llama");
+  EXPECT_EQ(origins.at("attention_bias"), "default of model_type llama");
+  EXPECT_EQ(origins.at("base_emb_dim"), "config.json:hidden_size");
+  EXPECT_EQ(origins.at("head_dim"), "config.json:hidden_size/num_attention_heads");
+}
+
+TEST(HfConfig, ReadsQwen3InTheOldSpelling) {
+  const Texts texts = read(testing::kQwen3_0_6b);
+  EXPECT_EQ(texts.at("head_dim"), "128");
+  EXPECT_EQ(texts.at("logits_via_embedding"), "true");
+  EXPECT_EQ(texts.at("rope_max_timescale"), "1000000");
+  EXPECT_EQ(texts.at("attention_type"), "global");
+  EXPECT_FALSE(texts.contains("sliding_window_size"));
+}
+
+TEST(HfConfig, ScalesOnlyTheFullLayersOfAnOldOlmo3File) {
+  const Texts texts = read(testing::kOlmo3_7b);
+  EXPECT_EQ(texts.at("rope_type"), "yarn");
+  EXPECT_EQ(texts.at("local_rope_type"), "default");
+  EXPECT_EQ(texts.at("rope_attention_factor"), "1.207944154");
+  EXPECT_EQ(texts.at("original_max_position_embeddings"), "8192");
+  EXPECT_EQ(texts.at("sliding_window_size"), "4096");
+  EXPECT_FALSE(texts.contains("layer_types"));  // the pattern is the decoder's own
+  EXPECT_FALSE(texts.contains("local_rope_max_timescale"));
+}
+
+TEST(HfConfig, UsesRopeThetaForTheSlidingLayersOfAnOldOlmo3FileToo) {
+  ::testing::internal::CaptureStderr();
+  const Texts texts = read(small("olmo3", R"("rope_theta": 10000.0)"));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(texts.at("rope_max_timescale"), "10000");
+  EXPECT_FALSE(texts.contains("local_rope_max_timescale"));
+  EXPECT_NE(log.find("rope_theta: taken for sliding layers too"), std::string::npos) << log;
+}
+
+TEST(HfConfig, TakesAFlatRopeOfOlmo3ForAllLayers) {
+  ::testing::internal::CaptureStderr();
+  const Texts texts =
+      read(small("olmo3", R"("rope_parameters": {"rope_type": "linear", "factor": 4, "rope_theta": 7e3})"));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(texts.at("rope_type"), "linear");
+  EXPECT_EQ(texts.at("rope_linear_scaling_factor"), "4");
+  EXPECT_EQ(texts.at("rope_max_timescale"), "7000");
+  EXPECT_FALSE(texts.contains("local_rope_type"));
+  EXPECT_NE(log.find("taken for full and sliding layers alike"), std::string::npos) << log;
+}
+
+TEST(HfConfig, GivesTheSlidingLayersTheirOwnTheta) {
+  const Texts texts = read(small("olmo3", R"("rope_parameters": {"full_attention": {"rope_theta": 1e6}})"));
+  EXPECT_EQ(texts.at("rope_max_timescale"), "1000000");
+  EXPECT_EQ(texts.at("local_rope_max_timescale"), "500000");  // class default
+}
+
+TEST(HfConfig, SlidesEveryLayerOfMistralUnlessTheWindowIsNull) {
+  const Texts v01 = read(testing::kMistral7bV01);
+  EXPECT_EQ(v01.at("attention_type"), "local_sliding");
+  EXPECT_EQ(v01.at("sliding_window_size"), "4096");
+  EXPECT_FALSE(v01.contains("attention_bias"));
+  const Texts absent = read(small("mistral", ""));
+  EXPECT_EQ(absent.at("attention_type"), "local_sliding");
+  EXPECT_EQ(absent.at("sliding_window_size"), "4096");
+  const Texts null = read(small("mistral", R"("sliding_window": null)"));
+  EXPECT_EQ(null.at("attention_type"), "global");
+  EXPECT_FALSE(null.contains("sliding_window_size"));
+}
+
+TEST(HfConfig, TellsNullKeyValueHeadsFromAbsentOnes) {
+  const std::string head = R"({"model_type": "mistral", "num_attention_heads": 32)";
+  EXPECT_EQ(read(head + "}").at("base_num_kv_heads"), "8");
+  EXPECT_EQ(read(head + R"(, "num_key_value_heads": null})").at("base_num_kv_heads"), "32");
+  EXPECT_EQ(read(R"({"model_type": "llama", "num_attention_heads": 16})").at("base_num_kv_heads"), "16");
+}
+
+TEST(HfConfig, DoesNotDeriveTheHeadWidthOfQwen3) {
+  EXPECT_EQ(read(small("qwen3", "")).at("head_dim"), "128");
+  EXPECT_EQ(read(small("qwen3", R"("head_dim": 64)")).at("head_dim"), "64");
+  EXPECT_EQ(read(small("llama", "")).at("head_dim"), "8");
+  EXPECT_EQ(read(small("llama", R"("head_dim": null)")).at("head_dim"), "8");
+}
+
+TEST(HfConfig, SlidesTheLateLayersOfQwen3) {
+  const Texts texts =
+      read(small("qwen3", R"("use_sliding_window": true, "sliding_window": 64, "max_window_layers": 3)"));
+  EXPECT_EQ(texts.at("layer_types"), "[full_attention, full_attention, full_attention, sliding_attention]");
+  EXPECT_EQ(texts.at("sliding_window_size"), "64");
+  const Texts off = read(small("qwen3", R"("sliding_window": 64, "max_window_layers": 3)"));
+  EXPECT_EQ(off.at("attention_type"), "global");
+  EXPECT_FALSE(off.contains("layer_types"));
+}
+
+TEST(HfConfig, LetsLayerTypesWinOverMaxWindowLayers) {
+  const Texts texts = read(small("qwen3", R"("use_sliding_window": true, "sliding_window": 64, "max_window_layers": 3,
+      "layer_types": ["sliding_attention", "full_attention", "full_attention", "full_attention"])"));
+  EXPECT_EQ(texts.at("layer_types"), "[sliding_attention, full_attention, full_attention, full_attention]");
+}
+
+TEST(HfConfig, AcceptsTheOlderNameOfRopeType) {
+  const Texts texts = read(small("llama", R"("rope_scaling": {"type": "linear", "factor": 2.5})"));
+  EXPECT_EQ(texts.at("rope_type"), "linear");
+  EXPECT_EQ(texts.at("rope_linear_scaling_factor"), "2.5");
+}
+
+TEST(HfConfig, PrefersTheOriginalLengthAtTheTopLevel) {
+  const std::string scaling = R"("max_position_embeddings": 256, "rope_scaling": {"rope_type": "yarn", "factor": 4.0)";
+  const auto length = [&](const std::string& end) {
+    return read(small("llama", scaling + end)).at("original_max_position_embeddings");
+  };
+  EXPECT_EQ(length("}"), "256");
+  EXPECT_EQ(length(R"(, "original_max_position_embeddings": 64})"), "64");
+  EXPECT_EQ(length(R"(, "original_max_position_embeddings": 64}, "original_max_position_embeddings": 32)"), "32");
+}
+
+TEST(HfConfig, DerivesANullYarnFactorFromTheLengths) {
+  const Texts texts = read(small("llama", R"("max_position_embeddings": 256,
+      "rope_scaling": {"rope_type": "yarn", "factor": null, "original_max_position_embeddings": 64})"));
+  EXPECT_EQ(texts.at("rope_factor"), "4");
+  EXPECT_EQ(texts.at("rope_attention_factor"), "1.138629436");  // 0.1 ln 4 + 1
+}
+
+TEST(HfConfig, ResolvesTheYarnAttentionFactor) {
+  const auto factor = [&](const std::string& fields) {
+    const std::string scaling = R"("rope_scaling": {"rope_type": "yarn", "original_max_position_embeddings": 64, )";
+    return std::stod(read(small("llama", scaling + fields + "}")).at("rope_attention_factor"));
+  };
+  EXPECT_NEAR(factor(R"("factor": 40)"), 1.3688879454113936, 1e-9);  // 0.1 ln 40 + 1
+  EXPECT_EQ(factor(R"("factor": 1.0)"), 1.0);
+  EXPECT_EQ(factor(R"("factor": 40, "attention_factor": 0.75)"), 0.75);
+  // (0.1 * 0.707 ln 40 + 1) / (0.1 ln 40 + 1)
+  EXPECT_NEAR(factor(R"("factor": 40, "mscale": 0.707, "mscale_all_dim": 1.0)"), 0.9210423553163399, 1e-9);
+  EXPECT_EQ(factor(R"("factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707)"), 1.0);
+  EXPECT_NEAR(factor(R"("factor": 40, "mscale": 0.707)"), 1.3688879454113936, 1e-9);  // one alone has no effect
+}
+
+TEST(HfConfig, ReadsTruncateFromFlatObjectsOnly) {
+  const std::string yarn = R"({"rope_type": "yarn", "factor": 4, "truncate": false})";
+  EXPECT_EQ(read(small("qwen3", R"("rope_parameters": )" + yarn)).at("rope_truncate"), "false");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(read(small("olmo3", R"("rope_parameters": {"full_attention": )" + yarn + "}")).at("rope_truncate"), "true");
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("rope_parameters.full_attention.truncate: not used"), std::string::npos) << log;
+}
+
+TEST(HfConfig, ReadsAPartialRotation) {
+  EXPECT_EQ(read(small("llama", R"("partial_rotary_factor": 0.5)")).at("partial_rotary_factor"), "0.5");
+  EXPECT_EQ(read(small("llama", R"("rope_parameters": {"partial_rotary_factor": 0.25})")).at("partial_rotary_factor"),
+            "0.25");
+  EXPECT_FALSE(read(small("llama", "")).contains("partial_rotary_factor"));
+}
+
+TEST(HfConfig, TakesNullForAbsent) {
+  const Texts texts = read(small("olmo3", R"("rms_norm_eps": null, "tie_word_embeddings": null, "rope_scaling": null,
+      "rope_theta": null, "layer_types": null, "quantization_config": null, "hidden_act": null)"));
+  EXPECT_EQ(texts.at("normalization_layer_epsilon"), "1e-05");
+  EXPECT_EQ(texts.at("logits_via_embedding"), "false");
+  EXPECT_EQ(texts.at("rope_max_timescale"), "500000");
+}
+
+TEST(HfConfig, KeepsAnUnlimitedLength) {
+  EXPECT_EQ(read(small("llama", R"("max_position_embeddings": -1)")).at("max_position_embeddings"), "-1");
+}
+
+TEST(HfConfig, WarnsOnceOfAFieldItDoesNotKnow) {
+  const std::string config = small("llama", R"("fancy_gate_width": 3, "another_absent_one": null)");
+  ::testing::internal::CaptureStderr();
+  read(config);
+  read(config);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const auto first = log.find("fancy_gate_width: not a field of model_type llama, not used");
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("fancy_gate_width", first + 1), std::string::npos) << log;
+  EXPECT_EQ(log.find("another_absent_one"), std::string::npos) << log;
+}
+
+TEST(HfConfig, SaysInOneLineThatRecipeFieldsAreNotUsed) {
+  ::testing::internal::CaptureStderr();
+  const Texts texts = read(small("llama", R"("dtype": "bfloat16", "attention_dropout": 0.1, "use_cache": true)"));
+  std::istringstream log(::testing::internal::GetCapturedStderr());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(log, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 1);
+  EXPECT_NE(lines[0].find("config.json: dtype, attention_dropout not used"), std::string::npos) << lines[0];
+  EXPECT_FALSE(texts.contains("dtype"));
+  EXPECT_FALSE(texts.contains("dropout_rate"));
+}
+
+TEST(HfConfig, RefusesWhatItCannotRead) {
+  EXPECT_EQ(error_of("{"), "config: config.json: not JSON; got a fault at byte 2, need one JSON object");
+  EXPECT_EQ(error_of("[1]"), "config: config.json: not an object; got array, need one JSON object");
+  EXPECT_EQ(error_of("{}"), "config: config.json model_type: missing; need llama, mistral, qwen3 or olmo3");
+  EXPECT_EQ(error_of(R"({"model_type": "mamba"})"),
+            "config: config.json model_type: not built; got mamba, need llama, mistral, qwen3 or olmo3");
+  EXPECT_EQ(error_of(R"({"model_type": "llama", "hidden_size": "big"})"),
+            "config: config.json hidden_size: wrong type; got \"big\", need an integer");
+  EXPECT_EQ(error_of(small("llama", R"("rms_norm_eps": [1])")),
+            "config: config.json rms_norm_eps: wrong type; got [1], need a number");
+  EXPECT_EQ(error_of(small("llama", R"("tie_word_embeddings": 1)")),
+            "config: config.json tie_word_embeddings: wrong type; got 1, need true or false");
+  EXPECT_EQ(error_of(R"({"model_type": "llama", "hidden_size": 30, "num_attention_heads": 4})"),
+            "config: config.json hidden_size: head_dim is absent and the heads do not share hidden_size evenly; "
+            "got 30 on 4 heads, need a multiple of the heads");
+}
+
+TEST(HfConfig, RefusesWhatWouldChangeTheComputation) {
+  const std::string tail = ": changes the computation in a way that is not built; got ";
+  const auto line = [&](const std::string& field, const std::string& value) {
+    return error_of(small("llama", "\"" + field + "\": " + value));
+  };
+  EXPECT_EQ(line("hidden_act", "\"gelu\""), "config: config.json hidden_act" + tail + "\"gelu\", need silu");
+  EXPECT_EQ(line("use_bidirectional_attention", "true"),
+            "config: config.json use_bidirectional_attention" + tail + "true, need causal attention (false)");
+  EXPECT_EQ(line("quantization_config", R"({"bits":4})"),
+            "config: config.json quantization_config" + tail + "{\"bits\":4}, need weights that are not quantised");
+  EXPECT_EQ(line("attn_logit_softcapping", "50"),
+            "config: config.json attn_logit_softcapping" + tail + "50, need null");
+  EXPECT_EQ(line("router_jitter_noise", "0.1"), "config: config.json router_jitter_noise" + tail + "0.1, need 0");
+  EXPECT_EQ(line("router_jitter_noise", "0"), "no error");
+}
+
+TEST(HfConfig, RefusesLayerTypesItCannotBuild) {
+  EXPECT_EQ(error_of(small("olmo3", R"("layer_types": ["full_attention"])")),
+            "config: config.json layer_types: one entry a layer; got 1 entries, need num_hidden_layers=4");
+  EXPECT_EQ(error_of(small("olmo3", R"("layer_types": ["linear_attention"])")),
+            "config: config.json layer_types: unknown kind of attention; got linear_attention, need full_attention or "
+            "sliding_attention");
+  EXPECT_EQ(error_of(small("olmo3", R"("layer_types": "full_attention")")),
+            "config: config.json layer_types: wrong type; got \"full_attention\", need a list");
+  EXPECT_EQ(error_of(small("olmo3", R"("sliding_window": null)")),
+            "config: config.json sliding_window: sliding layers need a window (three of four layers slide); got none, "
+            "need 1 or more");
+  EXPECT_EQ(error_of(small("qwen3", R"("sliding_window": 8, "layer_types":
+      ["sliding_attention", "full_attention", "full_attention", "full_attention"])")),
+            "config: config.json sliding_window: sliding layers need a window (layer_types with "
+            "use_sliding_window=false); got none, need 1 or more");
+}
+
+TEST(HfConfig, RefusesARotationItCannotBuild) {
+  EXPECT_EQ(error_of(small("llama", R"("rope_scaling": {"rope_type": "longrope", "factor": 2})")),
+            "config: config.json rope_scaling.rope_type: unknown kind of rotary embedding; got longrope, need default, "
+            "linear, llama3 or yarn");
+  EXPECT_EQ(error_of(small("llama", R"("rope_scaling": {"rope_type": "llama3", "factor": 2})")),
+            "config: config.json rope_scaling.low_freq_factor: missing; need a number, as rope_type=llama3 asks");
+  EXPECT_EQ(error_of(small("llama", R"("rope_scaling": 3)")),
+            "config: config.json rope_scaling: wrong type; got 3, need an object");
+  EXPECT_EQ(error_of(small("llama", R"("rope_parameters": {"full_attention": {"rope_theta": 1e4}})")),
+            "config: config.json rope_parameters: one entry a kind of attention is not a form of model_type llama; "
+            "need rope_type, rope_theta and scaling fields");
+  EXPECT_EQ(error_of(small("olmo3", R"("rope_parameters": {"main": {"rope_theta": 1e4}})")),
+            "config: config.json rope_parameters.main: unknown kind of attention; got main, need full_attention or "
+            "sliding_attention");
+  EXPECT_EQ(
+      error_of(small("olmo3", R"("rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2}})")),
+      "config: config.json rope_parameters.sliding_attention.rope_type: the scaling of sliding layers is neither "
+      "none nor that of the full layers; got linear, need default or equal fields");
+  EXPECT_EQ(error_of(small("llama", R"("max_position_embeddings": -1, "rope_scaling": {"type": "yarn", "factor": 4})")),
+            "config: config.json rope_scaling.original_max_position_embeddings: missing; need a number, as "
+            "rope_type=yarn asks");
+}
+
+TEST(HfConfig, NamesAMissingFolderAndAMissingFile) {
+  EXPECT_THROW(hf_config_assignments("/no/such/folder"), ConfigError);
+  try {
+    hf_config_assignments("/no/such/folder");
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(),
+                 "config: hf_model_path: no such folder; got /no/such/folder, need a folder with config.json");
+  }
+  const HfFolder folder("{}");
+  std::filesystem::remove(folder.path() + "/config.json");
+  try {
+    hf_config_assignments(folder.path());
+    ADD_FAILURE() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.what(), "config: " + folder.path() +
+                                "/config.json: cannot be read; need the config.json of a Hugging Face model");
+  }
+}
+
+TEST(HfAlias, NamesOnlyKeysThatExist) {
+  for (const HfFamily& family : hf_families()) {
+    for (const HfField& field : family.fields) EXPECT_NE(find_key(field.key), nullptr) << field.key;
+    for (const auto& [key, value] : family.implied) EXPECT_NE(find_key(key), nullptr) << key;
+  }
+}
+
+TEST(HfAlias, IsTheTableOfTheDocumentation) {
+  std::ifstream file(std::string(BALLAST_SOURCE_DIR) + "/docs/hf_config.md");
+  std::ostringstream page;
+  page << file.rdbuf();
+  EXPECT_NE(page.str().find(hf_alias_markdown()), std::string::npos)
+      << "docs/hf_config.md does not hold the table as it is now:\n\n"
+      << hf_alias_markdown();
+}
+
+}  // namespace
+}  // namespace ballast

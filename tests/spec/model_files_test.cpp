@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shipped model files and the configurations that Hugging Face folders hold, as decoders.
+#include <filesystem>
+#include <set>
+
+#include "spec/spec_case.h"
+#include "support/hf_folder.h"
+
+namespace ballast {
+namespace {
+
+using testing::attention_of;
+using testing::ffn_of;
+using testing::HfFolder;
+using testing::windows_of;
+
+std::string source(const std::string& path) {
+  return std::string(BALLAST_SOURCE_DIR) + "/" + path;
+}
+
+DecoderSpec shipped(const std::string& model) {
+  ConfigOptions options;
+  options.configs_folder = source("configs");
+  options.environment.emplace();
+  options.needs_data = false;
+  return make_decoder_spec(resolve_config({source("configs/base.yml"), "model_name=" + model}, options));
+}
+
+DecoderSpec golden(const std::string& family) {
+  return testing::spec_of({"hf_model_path=" + source("tests/golden/" + family)});
+}
+
+DecoderSpec from_json(const std::string& config_json) {
+  const HfFolder folder(config_json);
+  return testing::spec_of({"hf_model_path=" + folder.path()});
+}
+
+struct Published {
+  std::string model;
+  int64_t num_parameters;
+};
+
+const std::vector<Published>& published() {
+  static const std::vector<Published> models = {
+      {"llama2-7b", 6738415616},     {"llama2-13b", 13015864320},     {"llama2-70b", 68976648192},
+      {"llama3-8b", 8030261248},     {"llama3-70b", 70553706496},     {"llama3.1-8b", 8030261248},
+      {"llama3.1-70b", 70553706496}, {"llama3.1-405b", 405853388800}, {"llama3.2-1b", 1235814400},
+      {"llama3.2-3b", 3212749824},   {"llama3.3-70b", 70553706496},   {"mistral-7b", 7241732096},
+      {"qwen3-0.6b", 596049920},     {"qwen3-1.7b", 1720574976},      {"qwen3-4b", 4022468096},
+      {"qwen3-8b", 8190735360},      {"qwen3-14b", 14768307200},      {"qwen3-32b", 32762123264},
+      {"olmo3-7b", 7298011136},      {"olmo3-7b-pt", 7298011136},     {"olmo3-32b", 32233522176},
+  };
+  return models;
+}
+
+TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
+  for (const auto& [model, num_parameters] : published()) {
+    EXPECT_EQ(count_parameters(shipped(model)), num_parameters) << model;
+  }
+}
+
+TEST(ModelFiles, AreAllPublishedModels) {
+  std::set<std::string> listed;
+  for (const Published& entry : published()) listed.insert(entry.model + ".yml");
+  for (const auto& file : std::filesystem::directory_iterator(source("configs/models"))) {
+    EXPECT_TRUE(listed.contains(file.path().filename())) << file.path() << " has no published count here";
+  }
+}
+
+/// Everything two descriptions of one model must agree on.
+void expect_same_model(const DecoderSpec& a, const DecoderSpec& b) {
+  EXPECT_EQ(a.vocab_size, b.vocab_size);
+  EXPECT_EQ(a.emb_dim, b.emb_dim);
+  EXPECT_EQ(a.is_head_tied, b.is_head_tied);
+  EXPECT_EQ(a.logits_scale, b.logits_scale);
+  EXPECT_EQ(a.final_norm.epsilon, b.final_norm.epsilon);
+  EXPECT_EQ(a.ropes.size(), b.ropes.size());
+  ASSERT_EQ(a.layers.size(), b.layers.size());
+  for (size_t i = 0; i < a.layers.size(); ++i) {
+    const AttentionSpec& x = attention_of(a, i);
+    const AttentionSpec& y = attention_of(b, i);
+    EXPECT_EQ(x.num_query_heads, y.num_query_heads);
+    EXPECT_EQ(x.num_kv_heads, y.num_kv_heads);
+    EXPECT_EQ(x.head_dim, y.head_dim);
+    EXPECT_EQ(x.sliding_window, y.sliding_window);
+    EXPECT_EQ(x.qk_norm, y.qk_norm);
+    EXPECT_EQ(a.ropes.at(static_cast<size_t>(x.rope)), b.ropes.at(static_cast<size_t>(y.rope))) << "layer " << i;
+    EXPECT_EQ(ffn_of(a, i).mlp_dim, ffn_of(b, i).mlp_dim);
+    EXPECT_EQ(ffn_of(a, i).activation, ffn_of(b, i).activation);
+    EXPECT_EQ(a.layers[i].pre_mixer_norm.name, b.layers[i].pre_mixer_norm.name);
+    EXPECT_EQ(a.layers[i].post_ffn_norm.name, b.layers[i].post_ffn_norm.name);
+  }
+  EXPECT_EQ(count_parameters(a), count_parameters(b));
+}
+
+TEST(ModelFiles, AgreeWithThePublicConfigurations) {
+  expect_same_model(shipped("llama2-7b"), from_json(testing::kLlama2_7b));
+  expect_same_model(shipped("llama3.1-8b"), from_json(testing::kLlama31_8b));
+  expect_same_model(shipped("qwen3-0.6b"), from_json(testing::kQwen3_0_6b));
+  expect_same_model(shipped("olmo3-7b"), from_json(testing::kOlmo3_7b));
+}
+
+TEST(ModelFiles, DescribeOlmo3BeforeAndAfterItsLongContextStage) {
+  const DecoderSpec longer = shipped("olmo3-7b");
+  ASSERT_EQ(longer.ropes.size(), 2);
+  const RopeSpec& sliding = longer.ropes.at(static_cast<size_t>(attention_of(longer, 0).rope));
+  const RopeSpec& full = longer.ropes.at(static_cast<size_t>(attention_of(longer, 3).rope));
+  EXPECT_EQ(sliding.scaling, RopeScaling::kDefault);
+  EXPECT_EQ(full.scaling, RopeScaling::kYarn);
+  EXPECT_NEAR(full.attention_factor, 1.2079441541679836, 1e-15);
+  const DecoderSpec pretrained = shipped("olmo3-7b-pt");
+  ASSERT_EQ(pretrained.ropes.size(), 1);
+  EXPECT_EQ(pretrained.ropes[0].scaling, RopeScaling::kDefault);
+  EXPECT_EQ(windows_of(pretrained)[30], 4096);
+  EXPECT_EQ(windows_of(pretrained)[31], 0);
+}
+
+TEST(HfSpec, DescribesGoldenLlama) {
+  const DecoderSpec spec = golden("llama");
+  EXPECT_EQ(spec.vocab_size, 128);
+  EXPECT_EQ(spec.emb_dim, 32);
+  EXPECT_FALSE(spec.is_head_tied);
+  ASSERT_EQ(spec.layers.size(), 3);
+  EXPECT_EQ(spec.layers[0].pre_mixer_norm.name, "input_layernorm");
+  EXPECT_EQ(spec.layers[0].pre_ffn_norm.name, "post_attention_layernorm");
+  EXPECT_EQ(spec.layers[0].pre_ffn_norm.epsilon, 1e-5);
+  EXPECT_EQ(spec.layers[0].pre_ffn_norm.form, NormForm::kCastThenScale);
+  const AttentionSpec& attention = attention_of(spec, 2);
+  EXPECT_EQ(attention.num_query_heads, 4);
+  EXPECT_EQ(attention.num_kv_heads, 2);
+  EXPECT_EQ(attention.head_dim, 16);
+  EXPECT_EQ(attention.scale, 0.25);
+  EXPECT_EQ(attention.qk_norm, QkNormKind::kNone);
+  EXPECT_EQ(ffn_of(spec, 0).mlp_dim, 56);
+  RopeSpec rope;
+  rope.scaling = RopeScaling::kLlama3;
+  rope.theta = 500000;
+  rope.rotary_dim = 16;
+  rope.factor = 8;
+  rope.low_freq_factor = 1;
+  rope.high_freq_factor = 4;
+  rope.original_max_position_embeddings = 32;
+  EXPECT_EQ(spec.ropes, std::vector<RopeSpec>{rope});
+}
+
+TEST(HfSpec, DescribesGoldenLlama2) {
+  const DecoderSpec spec = golden("llama2");
+  ASSERT_EQ(spec.layers.size(), 3);
+  EXPECT_EQ(attention_of(spec, 0).num_kv_heads, 4);
+  EXPECT_EQ(attention_of(spec, 0).head_dim, 8);
+  RopeSpec rope;
+  rope.rotary_dim = 8;
+  EXPECT_EQ(spec.ropes, std::vector<RopeSpec>{rope});
+}
+
+TEST(HfSpec, DescribesGoldenQwen3) {
+  const DecoderSpec spec = golden("qwen3");
+  EXPECT_TRUE(spec.is_head_tied);
+  EXPECT_EQ(spec.logits_scale, 1.0);
+  EXPECT_EQ(spec.final_norm.epsilon, 1e-6);
+  ASSERT_EQ(spec.layers.size(), 3);
+  const AttentionSpec& attention = attention_of(spec, 0);
+  EXPECT_EQ(attention.qk_norm, QkNormKind::kPerHead);
+  EXPECT_EQ(attention.q_norm.epsilon, 1e-6);
+  EXPECT_EQ(attention.head_dim, 16);
+  EXPECT_EQ(attention.sliding_window, 0);
+  RopeSpec rope;
+  rope.theta = 1e6;
+  rope.rotary_dim = 16;
+  EXPECT_EQ(spec.ropes, std::vector<RopeSpec>{rope});
+}
+
+TEST(HfSpec, DescribesGoldenOlmo3) {
+  const DecoderSpec spec = golden("olmo3");
+  EXPECT_FALSE(spec.is_head_tied);
+  EXPECT_EQ(windows_of(spec), (std::vector<int64_t>{16, 16, 16, 0}));
+  EXPECT_EQ(spec.layers[0].post_mixer_norm.name, "post_attention_layernorm");
+  EXPECT_EQ(spec.layers[0].post_ffn_norm.form, NormForm::kScaleThenCast);
+  EXPECT_EQ(attention_of(spec, 0).qk_norm, QkNormKind::kWholeProjection);
+  EXPECT_EQ(attention_of(spec, 0).num_kv_heads, 2);
+  EXPECT_EQ(attention_of(spec, 0).head_dim, 8);
+  EXPECT_EQ(ffn_of(spec, 3).mlp_dim, 48);
+  RopeSpec plain;
+  plain.theta = 500000;
+  plain.rotary_dim = 8;
+  plain.multiplies_in_fp32 = true;
+  RopeSpec yarn = plain;
+  yarn.scaling = RopeScaling::kYarn;
+  yarn.factor = 8;
+  yarn.original_max_position_embeddings = 32;
+  yarn.attention_factor = 1.2079441541679836;
+  EXPECT_EQ(spec.ropes, (std::vector<RopeSpec>{plain, yarn}));
+  EXPECT_EQ(attention_of(spec, 2).rope, 0);
+  EXPECT_EQ(attention_of(spec, 3).rope, 1);
+}
+
+TEST(HfSpec, SlidesEveryLayerOfMistralV01) {
+  const DecoderSpec spec = from_json(testing::kMistral7bV01);
+  EXPECT_EQ(windows_of(spec), std::vector<int64_t>(32, 4096));
+  EXPECT_EQ(count_parameters(spec), 7241732096);
+}
+
+TEST(HfSpec, FixesTheArchitectureOfTheRun) {
+  EXPECT_THROW(config_from_pairs({"hf_model_path=" + source("tests/golden/llama"), "base_emb_dim=64"}), ConfigError);
+  const Config config = config_from_pairs(
+      {"hf_model_path=" + source("tests/golden/llama"), "base_num_decoder_layers=2", "override_model_config=true"});
+  EXPECT_EQ(make_decoder_spec(config).layers.size(), 2);
+}
+
+}  // namespace
+}  // namespace ballast
