@@ -61,11 +61,12 @@ std::string HfReader::to_string(const nlohmann::json& value, const std::string& 
 }
 
 void HfReader::assign(const std::string& key, const std::string& value_text, const std::string& label) {
-  assignments_.push_back({key, value_text, "config.json:" + label});
+  assignments_.push_back({.key = key, .value_text = value_text, .origin = "config.json:" + label});
 }
 
 void HfReader::assign_default(const std::string& key, const std::string& value_text, const std::string& model_type) {
-  assignments_.push_back({key, value_text, "default of model_type " + model_type});
+  assignments_.push_back(
+      {.key = key, .value_text = value_text, .origin = "default of model_type " + model_type, .is_default = true});
 }
 
 std::vector<std::string> HfReader::set_fields() const {

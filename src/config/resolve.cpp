@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "config/checks.h"
 #include "config/command_line.h"
@@ -90,7 +91,7 @@ std::string text_of(const std::string& key, const Layer& upper, const Layer& low
 
 struct ModelLayer {
   Layer layer;
-  bool is_all_hard = false;  ///< a config.json holds architecture only
+  std::set<std::string> hard_keys;  ///< a command line may not contradict these
 };
 
 // The model's file is looked up beside the configuration file, one folder up, and among the shipped ones.
@@ -111,8 +112,8 @@ ModelLayer read_model_layer(const Layer& files, const Layer& line, const std::st
     }
     for (const KeyAssignment& assignment : hf_config_assignments(hf_folder)) {
       model.layer[assignment.key] = {parse_scalar(assignment.value_text), assignment.origin};
+      if (!assignment.is_default) model.hard_keys.insert(assignment.key);
     }
-    model.is_all_hard = true;
     return model;
   }
   if (!has_name) return model;
@@ -125,6 +126,10 @@ ModelLayer read_model_layer(const Layer& files, const Layer& line, const std::st
     const fs::path file = folder / "models" / (name + ".yml");
     if (!fs::is_regular_file(file)) continue;
     model.layer = read_config_chain(file.string(), configs_folder);
+    for (const auto& [key, setting] : model.layer) {
+      const KeyInfo* info = find_key(key);  // unknown names are refused later, all at once
+      if (info != nullptr && info->precedence == Precedence::kHard) model.hard_keys.insert(key);
+    }
     return model;
   }
   refuse_model_name(name_setting, configs_folder);
@@ -155,9 +160,8 @@ void apply_override_rule(ModelLayer& model, const Layer& line, bool overrides_mo
   for (const auto& [key, setting] : line) {
     const auto fixed = model.layer.find(key);
     if (fixed == model.layer.end()) continue;
-    const bool is_hard = model.is_all_hard || find_key(key)->precedence == Precedence::kHard;
     if (!overrides_model && !says_the_same(key, setting, fixed->second)) {
-      if (is_hard) {
+      if (model.hard_keys.contains(key)) {
         Fault fault = fault_at(place_of(setting.origin, key), "contradicts the model");
         fault.got = to_text(setting.value);
         fault.need = to_text(fixed->second.value) + " (" + fixed->second.origin + ")";

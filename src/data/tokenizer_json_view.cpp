@@ -63,9 +63,8 @@ bool JsonView::boolean_or(const std::string& key, bool absent) const {
 }
 
 int32_t JsonView::id() const {
-  const std::optional<int32_t> id = as_id(*value_);
-  need_kind(id.has_value(), "a token id (integer in 0..2147483646)");
-  return *id;
+  if (const std::optional<int32_t> id = as_id(*value_)) return *id;
+  fail_kind("a token id (integer in 0..2147483646)");
 }
 
 std::optional<int32_t> JsonView::as_id(const nlohmann::json& value) {
@@ -95,7 +94,10 @@ void JsonView::fail_type(const std::string& supported) const {
 }
 
 void JsonView::need_kind(bool holds, const char* kind) const {
-  if (holds) return;
+  if (!holds) fail_kind(kind);
+}
+
+void JsonView::fail_kind(const char* kind) const {
   std::string got = value_->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (got.size() > 60) got = got.substr(0, 60) + " ...";
   fail("wrong type", got, kind);

@@ -50,6 +50,7 @@ class JsonView {
 
  private:
   void need_kind(bool holds, const char* kind) const;
+  [[noreturn]] void fail_kind(const char* kind) const;
 
   const nlohmann::json* value_;
   std::string file_;

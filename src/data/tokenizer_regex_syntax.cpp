@@ -275,7 +275,7 @@ class Translator {
         set.items += "0-9A-Fa-f";
         return;
       case 'H':
-        set.nested.push_back("[^0-9A-Fa-f]");
+        set.nested.emplace_back("[^0-9A-Fa-f]");
         return;
       case 'p':
       case 'P':

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/hf_config.h"
 
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,7 +10,9 @@
 #include <sstream>
 
 #include "config/hf_alias.h"
+#include "config/config.h"
 #include "config/key_table.h"
+#include "config/resolve.h"
 #include "errors/errors.h"
 #include "support/hf_folder.h"
 
@@ -191,6 +194,13 @@ TEST(HfConfig, FillsInTheClassDefaultsOfAnOldLlamaFile) {
   EXPECT_EQ(origins.at("attention_bias"), "default of model_type llama");
   EXPECT_EQ(origins.at("base_emb_dim"), "config.json:hidden_size");
   EXPECT_EQ(origins.at("head_dim"), "config.json:hidden_size/num_attention_heads");
+}
+
+TEST(HfConfig, OnlyWhatTheFileSetsIsHard) {
+  const HfFolder folder(testing::kLlama2_7b);
+  const std::string model = "hf_model_path=" + std::string(folder.path());
+  EXPECT_EQ(config_from_pairs({model, "rope_max_timescale=20000"}).rope_max_timescale, 20000);
+  EXPECT_THROW(config_from_pairs({model, "base_emb_dim=64"}), ConfigError);
 }
 
 TEST(HfConfig, ReadsQwen3InTheOldSpelling) {
