@@ -22,8 +22,7 @@ constexpr Command kCommands[] = {
     {"eval", ballast::run_eval, "CONFIG.yml [key=value ...]", "loss and perplexity on a data set"},
     {"probe", ballast::run_probe, "HF_FOLDER --tokens IN --out OUT [--grads all|NAME ...]",
      "one forward and backward pass, for comparison"},
-    {"inspect", ballast::run_inspect, "PATH | CONFIG.yml [key=value ...] --batch K",
-     "what a file or a data set holds"},
+    {"inspect", ballast::run_inspect, "PATH | CONFIG.yml [key=value ...] --batch K", "what a file or a data set holds"},
     {"keys", ballast::run_keys, "[PATTERN]", "every configuration key"},
 };
 
@@ -57,8 +56,11 @@ int dispatch(const ballast::Arguments& arguments) {
   for (const Command& command : kCommands) {
     if (name == command.name) return command.run({arguments.begin() + 1, arguments.end()});
   }
-  throw ballast::ConfigError({.where = "ballast", .what = "unknown command", .got = name,
-                              .need = "train, eval, probe, inspect or keys", .attempt = "ballast --help"});
+  throw ballast::ConfigError({.where = "ballast",
+                              .what = "unknown command",
+                              .got = name,
+                              .need = "train, eval, probe, inspect or keys",
+                              .attempt = "ballast --help"});
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void restart_with_passive_wait(int, char** arguments, char** environment) {
   execve("/proc/self/exe", arguments, extended);  // on failure the program goes on as it is
 }
 
-__attribute__((section(".preinit_array"), used)) void (*const kRestart)(int, char**, char**) =
-    restart_with_passive_wait;
+__attribute__((section(".preinit_array"), used)) void (*const kRestart)(int, char**,
+                                                                        char**) = restart_with_passive_wait;
 
 }  // namespace

@@ -26,7 +26,10 @@ struct ProbeOptions {
 };
 
 ConfigError usage_error(const std::string& what, const std::string& got) {
-  return ConfigError({.where = "probe", .what = what, .got = got, .need = {},
+  return ConfigError({.where = "probe",
+                      .what = what,
+                      .got = got,
+                      .need = {},
                       .attempt = "ballast probe HF_FOLDER --tokens IN.safetensors --out OUT.safetensors"});
 }
 
@@ -38,11 +41,16 @@ ProbeOptions parse_probe(const Arguments& arguments) {
       if (i + 1 >= arguments.size()) throw usage_error("option without a value", argument);
       return arguments[++i];
     };
-    if (argument == "--tokens") options.tokens_path = value();
-    else if (argument == "--out") options.out_path = value();
-    else if (argument == "--weights") options.weights_path = value();
-    else if (argument == "--dtype") options.dtype = value();
-    else if (argument == "--layers") options.writes_layers = true;
+    if (argument == "--tokens")
+      options.tokens_path = value();
+    else if (argument == "--out")
+      options.out_path = value();
+    else if (argument == "--weights")
+      options.weights_path = value();
+    else if (argument == "--dtype")
+      options.dtype = value();
+    else if (argument == "--layers")
+      options.writes_layers = true;
     else if (argument == "--grads") {
       options.gradients.push_back(value());
       while (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) options.gradients.push_back(value());
@@ -64,8 +72,11 @@ at::Tensor read_ids(const SafetensorsFile& file, const std::string& name, at::In
   const at::Tensor stored = borrow_stored(file.at(name), file.bytes(name));
   if (!at::isIntegralType(stored.scalar_type(), false) || stored.dim() != 2 ||
       (!shape.empty() && stored.sizes() != shape)) {
-    throw DataError({.where = file.path().string() + " " + name, .what = "not a matrix of ids that fits input_ids",
-                     .got = file.at(name).description(), .need = "I64 [B, T]", .attempt = {}});
+    throw DataError({.where = file.path().string() + " " + name,
+                     .what = "not a matrix of ids that fits input_ids",
+                     .got = file.at(name).description(),
+                     .need = "I64 [B, T]",
+                     .attempt = {}});
   }
   return stored.to(at::kLong).contiguous();
 }
@@ -80,7 +91,8 @@ at::Tensor default_labels(const at::Tensor& ids, const at::Tensor& segments) {
   at::Tensor labels = at::full_like(ids, -100);
   const int64_t length = ids.size(1);
   if (length < 2) return labels;
-  const at::Tensor follows = segments.narrow(1, 1, length - 1).eq(segments.narrow(1, 0, length - 1))
+  const at::Tensor follows = segments.narrow(1, 1, length - 1)
+                                 .eq(segments.narrow(1, 0, length - 1))
                                  .logical_and(segments.narrow(1, 0, length - 1).ne(0));
   labels.narrow(1, 0, length - 1).copy_(at::where(follows, ids.narrow(1, 1, length - 1), -100));
   return labels;
@@ -90,8 +102,8 @@ HostBatch read_batch(const std::string& path, int64_t vocab_size) {
   const SafetensorsFile file(path, ErrorKind::kData);
   const at::Tensor ids = read_ids(file, "input_ids", {});
   if (!ids.defined()) {
-    throw DataError({.where = path, .what = "no tensor input_ids", .got = {}, .need = "input_ids I64 [B, T]",
-                     .attempt = {}});
+    throw DataError(
+        {.where = path, .what = "no tensor input_ids", .got = {}, .need = "input_ids I64 [B, T]", .attempt = {}});
   }
   at::Tensor segments = read_ids(file, "segment_ids", ids.sizes());
   at::Tensor labels = read_ids(file, "labels", ids.sizes());

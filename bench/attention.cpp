@@ -27,8 +27,7 @@ nlohmann::ordered_json measure(const Case& one) {
   for (int64_t n = 0; n < kRows * one.length; ++n) {
     segments.push_back(static_cast<int32_t>(n % one.length / one.document + 1));
   }
-  const auto plan =
-      std::make_shared<const AttentionPlan>(make_attention_plan(segments, kRows, one.length, one.window));
+  const auto plan = std::make_shared<const AttentionPlan>(make_attention_plan(segments, kRows, one.length, one.window));
   const auto leaf = [&](int64_t heads) {
     return at::randn({kRows, one.length, heads, kWidth}).to(one.type).set_requires_grad(true);
   };
@@ -38,9 +37,8 @@ nlohmann::ordered_json measure(const Case& one) {
     const at::NoGradGuard no_grad;
     attention(q, k, v, plan, options, at::Tensor());
   });
-  const BenchTime both = best_time(5, [&] {
-    torch::autograd::grad({attention(q, k, v, plan, options, at::Tensor())}, {q, k, v}, {cotangent});
-  });
+  const BenchTime both = best_time(
+      5, [&] { torch::autograd::grad({attention(q, k, v, plan, options, at::Tensor())}, {q, k, v}, {cotangent}); });
   return {{"type", c10::toString(one.type)},
           {"length", one.length},
           {"document", one.document},
@@ -63,9 +61,13 @@ int main(int argc, char** argv) {
   report["groups"] = kGroups;
   report["width"] = kWidth;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    for (const auto& [length, document, window] : std::initializer_list<std::array<int64_t, 3>>{
-             {512, 512, 0}, {512, 128, 0}, {512, 16, 0}, {2048, 2048, 0}, {2048, 300, 0}, {2048, 2048, 256},
-             {4096, 4096, 256}}) {
+    for (const auto& [length, document, window] : std::initializer_list<std::array<int64_t, 3>>{{512, 512, 0},
+                                                                                                {512, 128, 0},
+                                                                                                {512, 16, 0},
+                                                                                                {2048, 2048, 0},
+                                                                                                {2048, 300, 0},
+                                                                                                {2048, 2048, 256},
+                                                                                                {4096, 4096, 256}}) {
       report["cases"].push_back(measure({length, document, window, type}));
     }
   }

@@ -25,8 +25,8 @@ int main(int argc, char** argv) {
   const auto measure = [&](const std::string& name, const std::function<void()>& run) {
     const double peak = peak_megabytes(run);
     const BenchTime time = best_time(5, run);
-    report[name.c_str()] = {{"seconds", rounded(time.seconds)}, {"cpu_seconds", rounded(time.cpu_seconds)},
-                            {"peak_mb", rounded(peak)}};
+    report[name.c_str()] = {
+        {"seconds", rounded(time.seconds)}, {"cpu_seconds", rounded(time.cpu_seconds)}, {"peak_mb", rounded(peak)}};
   };
   measure("its three products alone", [&] {
     const at::NoGradGuard no_grad;
@@ -34,9 +34,8 @@ int main(int argc, char** argv) {
     at::mm(logits, head);
     at::mm(logits.t(), hidden);
   });
-  measure("plain linear + cross_entropy", [&] {
-    torch::autograd::grad({at::cross_entropy_loss(at::linear(hidden, head), target)}, {hidden, head});
-  });
+  measure("plain linear + cross_entropy",
+          [&] { torch::autograd::grad({at::cross_entropy_loss(at::linear(hidden, head), target)}, {hidden, head}); });
   for (const int64_t tile : {256, 512, 1024}) {
     CrossEntropyOptions options;
     options.max_tile_tokens = tile;
@@ -48,7 +47,6 @@ int main(int argc, char** argv) {
     const at::NoGradGuard no_grad;
     fused_cross_entropy(hidden, head, target, weight, {});
   });
-  measure("per-token log-probabilities", [&] {
-    torch::autograd::grad({token_log_probs(hidden, head, target, {}).sum()}, {hidden, head});
-  });
+  measure("per-token log-probabilities",
+          [&] { torch::autograd::grad({token_log_probs(hidden, head, target, {}).sum()}, {hidden, head}); });
 }

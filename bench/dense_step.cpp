@@ -50,18 +50,27 @@ HostBatch random_batch(int64_t rows, int64_t length, int64_t vocab_size) {
 /// dense_step [key=value ...]
 int main(int argc, char** argv) {
   PeakMemory::installed();
-  std::vector<std::string> keys = {
-      "base_emb_dim=512",       "base_num_query_heads=8",   "base_num_kv_heads=8",     "head_dim=64",
-      "base_mlp_dim=2048",      "base_num_decoder_layers=8", "vocab_size=32000",        "max_target_length=512",
-      "per_device_batch_size=4", "dtype=float32",            "weight_dtype=float32",    "remat_policy=none",
-      "dataset_type=synthetic", "enable_checkpointing=false", "hardware=cpu"};
+  std::vector<std::string> keys = {"base_emb_dim=512",
+                                   "base_num_query_heads=8",
+                                   "base_num_kv_heads=8",
+                                   "head_dim=64",
+                                   "base_mlp_dim=2048",
+                                   "base_num_decoder_layers=8",
+                                   "vocab_size=32000",
+                                   "max_target_length=512",
+                                   "per_device_batch_size=4",
+                                   "dtype=float32",
+                                   "weight_dtype=float32",
+                                   "remat_policy=none",
+                                   "dataset_type=synthetic",
+                                   "enable_checkpointing=false",
+                                   "hardware=cpu"};
   keys.insert(keys.end(), argv + 1, argv + argc);
   const Config config = config_from_pairs(keys);
   const auto world = single_rank_world();
   const auto decoder = make_decoder(config, world, at::Device(at::kCPU));
   TrainStep step(*decoder, world, step_options(config));
-  const HostBatch batch =
-      random_batch(config.global_batch_size_to_load, config.max_target_length, config.vocab_size);
+  const HostBatch batch = random_batch(config.global_batch_size_to_load, config.max_target_length, config.vocab_size);
   const FlopShape shape = flop_shape(config, decoder->spec());
   const FlopCount flops = training_flops(shape);
   int64_t index = 1;

@@ -10,8 +10,8 @@ namespace ballast {
 struct KeyAssignment {
   std::string key;
   std::string value_text;
-  std::string origin;        ///< "command line", "environment M_STEPS", "config.json:hidden_size"
-  bool is_default = false;   ///< the family's default for a field that config.json leaves out
+  std::string origin;       ///< "command line", "environment M_STEPS", "config.json:hidden_size"
+  bool is_default = false;  ///< the family's default for a field that config.json leaves out
 };
 
 }  // namespace ballast

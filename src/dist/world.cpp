@@ -18,6 +18,8 @@ class SingleRankWorld final : public World {
 
 }  // namespace
 
-std::shared_ptr<const World> single_rank_world() { return std::make_shared<SingleRankWorld>(); }
+std::shared_ptr<const World> single_rank_world() {
+  return std::make_shared<SingleRankWorld>();
+}
 
 }  // namespace ballast

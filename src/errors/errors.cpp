@@ -23,7 +23,9 @@ Error::Error(ErrorKind kind, const Fault& fault) : std::runtime_error(to_line(fa
 void fail_check(const char* expression, const char* file, int line, const std::string& note) {
   throw InternalError({.where = std::string(file) + ":" + std::to_string(line),
                        .what = "check failed: " + std::string(expression) + (note.empty() ? "" : " (" + note + ")"),
-                       .got = {}, .need = {}, .attempt = {}});
+                       .got = {},
+                       .need = {},
+                       .attempt = {}});
 }
 
 }  // namespace ballast

@@ -65,7 +65,7 @@ class ShapeError : public InternalError {
 
 }  // namespace ballast
 
-#define BALLAST_CHECK(condition, note)                                                  \
-  do {                                                                                  \
-    if (!(condition)) ::ballast::fail_check(#condition, __FILE__, __LINE__, (note));    \
+#define BALLAST_CHECK(condition, note)                                               \
+  do {                                                                               \
+    if (!(condition)) ::ballast::fail_check(#condition, __FILE__, __LINE__, (note)); \
   } while (false)

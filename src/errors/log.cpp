@@ -18,9 +18,15 @@ void write(const char* prefix, const std::string& line) {
 
 }  // namespace
 
-void log_info(const std::string& line) { write("", line); }
-void log_warning(const std::string& line) { write("warning: ", line); }
-void log_error(const std::string& line) { write("error: ", line); }
+void log_info(const std::string& line) {
+  write("", line);
+}
+void log_warning(const std::string& line) {
+  write("warning: ", line);
+}
+void log_error(const std::string& line) {
+  write("error: ", line);
+}
 
 void warn_once(const std::string& topic, const std::string& line) {
   static std::set<std::string> spoken;

@@ -14,8 +14,8 @@ namespace ballast {
 /// term is divided by its entry as it is formed, so gradients are final as they accumulate and N micro-batches on R
 /// ranks equal one big batch. Later terms (MTP tokens, non-empty rows, pairs) are further fields.
 struct StepDivisors {
-  double loss_tokens = 0;      ///< W: positions that count in the loss
-  int64_t micro_batches = 1;   ///< of all ranks together: the divisor of terms that are means over a micro-batch
+  double loss_tokens = 0;     ///< W: positions that count in the loss
+  int64_t micro_batches = 1;  ///< of all ranks together: the divisor of terms that are means over a micro-batch
   /// 1 / max(W, 1): a step without any target has loss 0 and zero gradient, no NaN.
   double per_loss_token() const { return 1.0 / (loss_tokens > 1.0 ? loss_tokens : 1.0); }
   double per_micro_batch() const { return 1.0 / static_cast<double>(micro_batches); }

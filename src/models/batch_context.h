@@ -34,12 +34,12 @@ struct BatchContext {
   int64_t rows = 0;
   int64_t length = 0;
   RunPosition position;
-  at::Tensor input_N;      ///< int64 token ids, N = rows * length
-  at::Tensor position_BT;  ///< int64, restarts at each document
-  at::Tensor segment_BT;   ///< int64, 0 = padding
-  at::Tensor instance_B;   ///< int64 number of each row in the step's global batch
-  at::Tensor target_N;     ///< int64
-  at::Tensor counts_N;     ///< bool: the position counts in the loss
+  at::Tensor input_N;            ///< int64 token ids, N = rows * length
+  at::Tensor position_BT;        ///< int64, restarts at each document
+  at::Tensor segment_BT;         ///< int64, 0 = padding
+  at::Tensor instance_B;         ///< int64 number of each row in the step's global batch
+  at::Tensor target_N;           ///< int64
+  at::Tensor counts_N;           ///< bool: the position counts in the loss
   std::vector<BatchRope> ropes;  ///< parallel to DecoderSpec::ropes
   std::map<int64_t, std::shared_ptr<const AttentionPlan>> plans;  ///< by sliding window (0 = none)
 };

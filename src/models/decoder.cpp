@@ -55,8 +55,7 @@ at::Tensor Decoder::hidden_states(const BatchContextPtr& batch, LayerStats& stat
     // Captures pointers only: the body lives as long as the graph. `stats` is touched in the counting run alone.
     const auto body = [block, unit = unit.get(), batch, sink = &stats](const std::vector<at::Tensor>& inputs,
                                                                        BlockPass& pass) {
-      BlockContext context{
-          .layer = block->layer(), .batch = *batch, .pass = pass, .buffers = unit->buffers()};
+      BlockContext context{.layer = block->layer(), .batch = *batch, .pass = pass, .buffers = unit->buffers()};
       std::vector<at::Tensor> outputs = {block->forward({inputs[0]}, unit->gather(), context).stream};
       for (const AuxiliaryTerm& term : context.terms) {
         if (pass.counts()) sink->add(block->layer(), term.kind, term.value);

@@ -19,7 +19,7 @@ namespace ballast {
 
 /// Choices that change memory and speed but no number.
 struct DecoderOptions {
-  bool rematerializes = false;         ///< remat_policy full: a block keeps its inputs only
+  bool rematerializes = false;  ///< remat_policy full: a block keeps its inputs only
   int64_t num_vocab_tiling = 1;
   bool vocab_tiling_seq_major = false;
 };

@@ -18,10 +18,9 @@ DenseFfn::DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& build
 at::Tensor DenseFfn::forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext&) const {
   const at::Tensor up_BTF = linear(x_BTD, weight_at(weights, up_), weight_at(weights, up_bias_));
   const at::Tensor inner_BTF =
-      spec_.is_gated
-          ? gated_activation(linear(x_BTD, weight_at(weights, gate_), weight_at(weights, gate_bias_)), up_BTF,
-                             spec_.activation)
-          : activation(up_BTF, spec_.activation);
+      spec_.is_gated ? gated_activation(linear(x_BTD, weight_at(weights, gate_), weight_at(weights, gate_bias_)),
+                                        up_BTF, spec_.activation)
+                     : activation(up_BTF, spec_.activation);
   return linear(inner_BTF, weight_at(weights, down_), weight_at(weights, down_bias_));
 }
 

@@ -70,10 +70,13 @@ void load_hf_weights(Decoder& decoder, const std::string& folder, const std::str
     if (wanted.count(name) == 0) (is_ignorable(name, decoder.spec()) ? ignored : unexpected).push_back(name);
   }
   if (!ignored.empty()) log_info(folder + ": " + listed("tensors without a use here,", ignored));
-  const std::string faults = listed("missing", missing) + listed("unexpected", unexpected) +
-                             listed("other shape", misshaped);
+  const std::string faults =
+      listed("missing", missing) + listed("unexpected", unexpected) + listed("other shape", misshaped);
   if (!faults.empty()) {
-    throw CheckpointError({.where = folder, .what = "weights do not fit the model: " + faults, .got = {}, .need = {},
+    throw CheckpointError({.where = folder,
+                           .what = "weights do not fit the model: " + faults,
+                           .got = {},
+                           .need = {},
                            .attempt = "a config.json that belongs to these weights"});
   }
 }

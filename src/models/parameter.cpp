@@ -116,7 +116,9 @@ void ParameterUnit::add_gradient(size_t which, at::Tensor gradient) {
   parameter.gradient = is_ours ? gradient.detach() : at::empty_like(parameter.master).copy_(gradient);
 }
 
-void ParameterUnit::drop_copies() { copies_.clear(); }
+void ParameterUnit::drop_copies() {
+  copies_.clear();
+}
 
 void ParameterUnit::clear_gradients() {
   for (Parameter& parameter : parameters_) parameter.gradient.reset();

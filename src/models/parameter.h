@@ -24,19 +24,19 @@ enum class Initializer {
 
 /// What a layer says of one of its parameters.
 struct ParameterSpec {
-  std::string name;             ///< the name on disk, as Hugging Face writes it
-  std::vector<int64_t> shape;   ///< matrices are [out, in]
+  std::string name;            ///< the name on disk, as Hugging Face writes it
+  std::vector<int64_t> shape;  ///< matrices are [out, in]
   Initializer initializer = Initializer::kFanInTruncated;
-  double init_scale = 1.0;      ///< multiplies the variance
+  double init_scale = 1.0;  ///< multiplies the variance
 };
 
 /// One parameter of this rank.
 struct Parameter {
   ParameterSpec spec;
-  at::Tensor master;         ///< fp32 values, a leaf; shape of the spec (one rank) or this rank's shard
-  at::Tensor gradient;       ///< the sink: fp32 sum over the step's micro-batches; undefined until something arrives
+  at::Tensor master;    ///< fp32 values, a leaf; shape of the spec (one rank) or this rank's shard
+  at::Tensor gradient;  ///< the sink: fp32 sum over the step's micro-batches; undefined until something arrives
   bool is_trainable = true;
-  bool decays = true;        ///< takes part in weight decay
+  bool decays = true;  ///< takes part in weight decay
 };
 
 /// State that is saved but never trained: routing bias, hash tables, statistics. In no gradient, optimizer, clip or

@@ -12,11 +12,16 @@ namespace {
 /// gradient * act'(x).
 at::Tensor activation_backward(const at::Tensor& gradient, const at::Tensor& x, Activation kind) {
   switch (kind) {
-    case Activation::kSilu: return at::silu_backward(gradient, x);
-    case Activation::kGeluTanh: return at::gelu_backward(gradient, x, "tanh");
-    case Activation::kGelu: return at::gelu_backward(gradient, x, "none");
-    case Activation::kRelu: return at::threshold_backward(gradient, x, 0);
-    case Activation::kLinear: return gradient;
+    case Activation::kSilu:
+      return at::silu_backward(gradient, x);
+    case Activation::kGeluTanh:
+      return at::gelu_backward(gradient, x, "tanh");
+    case Activation::kGelu:
+      return at::gelu_backward(gradient, x, "none");
+    case Activation::kRelu:
+      return at::threshold_backward(gradient, x, 0);
+    case Activation::kLinear:
+      return gradient;
   }
   BALLAST_CHECK(false, "unknown activation");
 }
@@ -42,11 +47,16 @@ struct GatedActivationFunction : torch::autograd::Function<GatedActivationFuncti
 
 at::Tensor activation(const at::Tensor& x, Activation kind) {
   switch (kind) {
-    case Activation::kSilu: return at::silu(x);
-    case Activation::kGeluTanh: return at::gelu(x, "tanh");
-    case Activation::kGelu: return at::gelu(x, "none");
-    case Activation::kRelu: return at::relu(x);
-    case Activation::kLinear: return x;
+    case Activation::kSilu:
+      return at::silu(x);
+    case Activation::kGeluTanh:
+      return at::gelu(x, "tanh");
+    case Activation::kGelu:
+      return at::gelu(x, "none");
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kLinear:
+      return x;
   }
   BALLAST_CHECK(false, "unknown activation");
 }

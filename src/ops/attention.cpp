@@ -5,8 +5,8 @@
 #include <ATen/OpMathType.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/attention_kinds.h"
 #include "ops/arguments.h"
+#include "ops/attention_kinds.h"
 
 namespace ballast {
 namespace {
@@ -93,7 +93,8 @@ at::Tensor masked_attention(const at::Tensor& q_BTHK, const at::Tensor& k_BTGK, 
   at::Tensor counted_BT = at::zeros({plan.rows, plan.length}, bools);
   for (const AttentionTile& tile : plan.tiles) {
     const int64_t num_queries = tile.query_end - tile.query_begin, num_keys = tile.key_end - tile.key_begin;
-    mask_BTT.narrow(0, tile.row, tile.num_rows).narrow(1, tile.query_begin, num_queries)
+    mask_BTT.narrow(0, tile.row, tile.num_rows)
+        .narrow(1, tile.query_begin, num_queries)
         .narrow(2, tile.key_begin, num_keys)
         .copy_(visible_keys(num_queries, num_keys, plan.window, q.device()));
     counted_BT.narrow(0, tile.row, tile.num_rows).narrow(1, tile.query_begin, num_queries).fill_(true);

@@ -20,8 +20,8 @@ namespace ballast {
 struct AttentionTile {
   int64_t row = 0, num_rows = 1;
   int64_t query_begin = 0, query_end = 0;
-  int64_t key_begin = 0, key_end = 0;    ///< key_end == query_end
-  bool is_causal_square = false;         ///< same range of queries and keys, all of it inside the window
+  int64_t key_begin = 0, key_end = 0;  ///< key_end == query_end
+  bool is_causal_square = false;       ///< same range of queries and keys, all of it inside the window
   bool operator==(const AttentionTile&) const = default;
 };
 

@@ -32,8 +32,11 @@ void for_each_block(const AttentionPlan& plan, const Run& run) {
 
 /// The block's queries of a [B, T, H, K] tensor as [G, R n, K], so that heads which share keys share a product.
 at::Tensor grouped_queries(const at::Tensor& x_BTHK, const AttentionBlock& block, int64_t num_groups) {
-  return x_BTHK.select(0, block.row).narrow(0, block.query, block.num_queries)
-      .unflatten(1, {num_groups, -1}).permute({1, 2, 0, 3}).flatten(1, 2);
+  return x_BTHK.select(0, block.row)
+      .narrow(0, block.query, block.num_queries)
+      .unflatten(1, {num_groups, -1})
+      .permute({1, 2, 0, 3})
+      .flatten(1, 2);
 }
 
 /// The inverse: [G, R n, K] -> [n, H, K].
@@ -101,7 +104,8 @@ AttentionOperands blocks_backward(const AttentionOperands& operands, const Atten
     const at::Tensor d_out = grouped_queries(d_out_BTHW, block, num_groups);
     at::Tensor slope;
     const at::Tensor probs = block_scores(q, k, block, plan, scale, soft_cap, &slope)
-                                 .sub_(grouped_queries(lse_BTH1, block, num_groups)).exp_();
+                                 .sub_(grouped_queries(lse_BTH1, block, num_groups))
+                                 .exp_();
     block_keys(d.v_BTGW, block).add_(at::matmul(probs.transpose(1, 2), d_out));
     at::Tensor d_scores = at::matmul(d_out, v.transpose(1, 2)).sub_(grouped_queries(inner_BTH1, block, num_groups));
     d_scores.mul_(probs).mul_(scale);

@@ -75,8 +75,8 @@ int64_t tile_cost(const AttentionTile& tile) {
 /// large that a thread alone with it would keep the others waiting.
 bool can_share_out(const AttentionPlan& plan, int64_t total_cost, int num_threads) {
   return num_threads > 1 && std::ranges::all_of(plan.tiles, [&](const AttentionTile& tile) {
-    return tile.is_causal_square && tile_cost(tile) * num_threads <= total_cost / 2;
-  });
+           return tile.is_causal_square && tile_cost(tile) * num_threads <= total_cost / 2;
+         });
 }
 
 /// Runs all tiles: many small ones by one thread each (contiguous shares of about equal work), others one after the

@@ -1,28 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "ops/attention.h"
 #include "ops/arguments.h"
+#include "ops/attention.h"
 
 namespace ballast {
 namespace {
 
 /// Queries a tile of a window: small against the window, so that few keys outside it are computed, large enough for
 /// the products.
-int64_t window_block(int64_t window) { return std::clamp<int64_t>(window / 4, 64, 256); }
+int64_t window_block(int64_t window) {
+  return std::clamp<int64_t>(window / 4, 64, 256);
+}
 
 /// Appends the tiles of one document. Its first `window` queries see all that is before them, a causal square; each
 /// further block of queries takes the keys of its own window.
 void add_document(int64_t row, int64_t num_rows, int64_t begin, int64_t end, int64_t window,
                   std::vector<AttentionTile>& tiles) {
   const int64_t square_end = window > 0 ? std::min(end, begin + window) : end;
-  tiles.push_back({.row = row, .num_rows = num_rows, .query_begin = begin, .query_end = square_end,
-                   .key_begin = begin, .key_end = square_end, .is_causal_square = true});
+  tiles.push_back({.row = row,
+                   .num_rows = num_rows,
+                   .query_begin = begin,
+                   .query_end = square_end,
+                   .key_begin = begin,
+                   .key_end = square_end,
+                   .is_causal_square = true});
   const int64_t block = window_block(window);
   for (int64_t query = square_end; query < end; query += block) {
     const int64_t query_end = std::min(end, query + block);
-    tiles.push_back({.row = row, .num_rows = num_rows, .query_begin = query, .query_end = query_end,
-                     .key_begin = query - window + 1, .key_end = query_end, .is_causal_square = false});
+    tiles.push_back({.row = row,
+                     .num_rows = num_rows,
+                     .query_begin = query,
+                     .query_end = query_end,
+                     .key_begin = query - window + 1,
+                     .key_end = query_end,
+                     .is_causal_square = false});
   }
 }
 
@@ -54,8 +66,13 @@ AttentionPlan make_attention_plan(std::span<const int32_t> segments, int64_t row
     for (next = row + 1; next < rows && std::ranges::equal(row_segments(row), row_segments(next));) ++next;
     add_rows(row, next - row, row_segments(row), window, plan.tiles);
   }
-  const AttentionTile whole{.row = 0, .num_rows = rows, .query_begin = 0, .query_end = length,
-                            .key_begin = 0, .key_end = length, .is_causal_square = true};
+  const AttentionTile whole{.row = 0,
+                            .num_rows = rows,
+                            .query_begin = 0,
+                            .query_end = length,
+                            .key_begin = 0,
+                            .key_end = length,
+                            .is_causal_square = true};
   plan.is_whole_batch_causal = plan.tiles.size() == 1 && plan.tiles.front() == whole;
   return plan;
 }

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/cross_entropy_kernel.h"
 #include "ops/arguments.h"
+#include "ops/cross_entropy_kernel.h"
 #include "tensor/cpu_features.h"
 
 namespace ballast {
@@ -45,9 +45,11 @@ void check_targets(const at::Tensor& target, const at::Tensor& weight, int64_t v
   const double* weights = weight.const_data_ptr<double>();
   for (int64_t n = 0; n < target.numel(); ++n) {
     if (weights[n] == 0 || (targets[n] >= 0 && targets[n] < vocab)) continue;
-    throw NumericError({.where = "ops.cross_entropy", .what = "a counted target is outside the vocabulary",
+    throw NumericError({.where = "ops.cross_entropy",
+                        .what = "a counted target is outside the vocabulary",
                         .got = "token id " + std::to_string(targets[n]) + " at token " + std::to_string(n),
-                        .need = "0.." + std::to_string(vocab - 1), .attempt = {}});
+                        .need = "0.." + std::to_string(vocab - 1),
+                        .attempt = {}});
   }
 }
 
@@ -141,8 +143,7 @@ RowValues kernel_rows(at::Tensor& logits_nV, const at::Tensor& target_n, const a
                               .logits_scale = static_cast<float>(options.logits_scale),
                               .soft_cap = static_cast<float>(options.soft_cap),
                               .makes_gradient = makes_gradient};
-  at::parallel_for(0, logits_nV.size(0), 1,
-                   [&](int64_t begin, int64_t end) { cross_entropy_rows(rows, begin, end); });
+  at::parallel_for(0, logits_nV.size(0), 1, [&](int64_t begin, int64_t end) { cross_entropy_rows(rows, begin, end); });
   return values;
 }
 
@@ -171,8 +172,8 @@ TileResults run_tiles(const TileOperands& in, WantedGradients wanted) {
   const at::Tensor weight_N = in.weight_N.to(value);
   TileResults out{at::zeros({num_tokens}, values), at::zeros({num_tokens}, values), {}, {}};
   if (wanted.hidden) out.d_hidden_ND = at::zeros(in.hidden_ND.sizes(), in.hidden_ND.options());
-  if (wanted.head) out.d_head_VD = tiles.empty() ? at::zeros({vocab, head.size(1)}, values)
-                                                 : at::empty({vocab, head.size(1)}, values);
+  if (wanted.head)
+    out.d_head_VD = tiles.empty() ? at::zeros({vocab, head.size(1)}, values) : at::empty({vocab, head.size(1)}, values);
   const bool uses_kernel = in.hidden_ND.is_cpu() && value == at::kFloat;
   const at::Tensor buffer = at::empty({static_cast<int64_t>(largest), vocab}, values);
   for (const TokenTile& tile : tiles) {
@@ -235,8 +236,8 @@ struct KeptOptions : torch::CustomClassHolder {
 };
 
 struct TokenLogProbsFunction : torch::autograd::Function<TokenLogProbsFunction> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
-                            const at::Tensor& head, const at::Tensor& target, CrossEntropyOptions options) {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden, const at::Tensor& head,
+                            const at::Tensor& target, CrossEntropyOptions options) {
     options.z_loss_multiplier = 0;
     context->save_for_backward({hidden, head, target});
     context->saved_data["options"] = c10::IValue::make_capsule(c10::make_intrusive<KeptOptions>(options));

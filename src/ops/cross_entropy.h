@@ -9,13 +9,13 @@
 namespace ballast {
 
 struct CrossEntropyOptions {
-  double z_loss_multiplier = 0;     ///< c in z = c * logZ^2
-  double soft_cap = 0;              ///< logits become cap * tanh(logits / cap); 0: off
-  double logits_scale = 1;          ///< multiplies the logits, before the soft cap
-  int64_t num_vocab_tiling = 1;     ///< number n of token tiles of equal extent, the last may be shorter
-  bool seq_major = false;           ///< tile t = all rows x positions [t T/n, (t+1) T/n) instead of tokens [t N/n, ...)
-  int64_t rows = 1, length = 0;     ///< B and T of the N = B*T tokens; read by seq_major only
-  int64_t max_tile_tokens = 1024;   ///< upper bound of tokens whose logits exist at once
+  double z_loss_multiplier = 0;    ///< c in z = c * logZ^2
+  double soft_cap = 0;             ///< logits become cap * tanh(logits / cap); 0: off
+  double logits_scale = 1;         ///< multiplies the logits, before the soft cap
+  int64_t num_vocab_tiling = 1;    ///< number n of token tiles of equal extent, the last may be shorter
+  bool seq_major = false;          ///< tile t = all rows x positions [t T/n, (t+1) T/n) instead of tokens [t N/n, ...)
+  int64_t rows = 1, length = 0;    ///< B and T of the N = B*T tokens; read by seq_major only
+  int64_t max_tile_tokens = 1024;  ///< upper bound of tokens whose logits exist at once
 };
 
 struct CrossEntropyResult {

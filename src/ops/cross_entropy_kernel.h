@@ -9,7 +9,7 @@ namespace ballast {
 /// A tile of rows. `logits` holds the raw products and is overwritten: by the gradient of sum weight * (ce + z) with
 /// respect to them where makes_gradient is set, else by anything.
 struct CrossEntropyRows {
-  float* logits = nullptr;          ///< [rows, vocab], contiguous
+  float* logits = nullptr;  ///< [rows, vocab], contiguous
   int64_t vocab = 0;
   const int64_t* target = nullptr;  ///< [rows], in [0, vocab)
   const float* weight = nullptr;    ///< [rows], read for the gradient only

@@ -39,8 +39,8 @@ struct MixedLinearFunction : torch::autograd::Function<MixedLinearFunction> {
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (weight.dim() != 2 || x.size(-1) != weight.size(1)) {
-    shape_fault("ops.linear", "x does not fit the weight",
-                c10::str("x ", x.sizes(), ", weight ", weight.sizes()), "[..., I] and [O, I]");
+    shape_fault("ops.linear", "x does not fit the weight", c10::str("x ", x.sizes(), ", weight ", weight.sizes()),
+                "[..., I] and [O, I]");
   }
   if (bias.defined() && (bias.dim() != 1 || bias.size(0) != weight.size(0))) {
     shape_fault("ops.linear", "the bias does not fit the weight", c10::str(bias.sizes()),

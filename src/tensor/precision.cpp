@@ -9,8 +9,11 @@ namespace ballast {
 at::ScalarType parse_dtype(const std::string& name, const std::string& key) {
   if (name == "float32") return at::kFloat;
   if (name == "bfloat16") return at::kBFloat16;
-  throw ConfigError({.where = key, .what = "number type is not supported", .got = name,
-                     .need = "float32 or bfloat16", .attempt = {}});
+  throw ConfigError({.where = key,
+                     .what = "number type is not supported",
+                     .got = name,
+                     .need = "float32 or bfloat16",
+                     .attempt = {}});
 }
 
 Precision Precision::resolve(const std::string& dtype, const std::string& weight_dtype, const at::Device& device) {

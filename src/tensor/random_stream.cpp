@@ -21,6 +21,8 @@ uint64_t stream_key(uint64_t seed, std::string_view purpose, std::initializer_li
   return hash ^ (hash >> 31);
 }
 
-at::Generator cpu_stream(uint64_t key) { return at::detail::createCPUGenerator(key); }
+at::Generator cpu_stream(uint64_t key) {
+  return at::detail::createCPUGenerator(key);
+}
 
 }  // namespace ballast

@@ -32,8 +32,11 @@ at::Tensor borrow_stored(const StoredTensor& stored, std::span<const std::byte> 
     auto* data = const_cast<std::byte*>(bytes.data());  // from_blob takes no const; nobody writes
     return at::from_blob(data, stored.shape, at::TensorOptions().dtype(tensor_type));
   }
-  throw CheckpointError({.where = stored.name, .what = "element type cannot be read as a tensor",
-                         .got = std::string(stored_type_name(stored.type)), .need = {}, .attempt = {}});
+  throw CheckpointError({.where = stored.name,
+                         .what = "element type cannot be read as a tensor",
+                         .got = std::string(stored_type_name(stored.type)),
+                         .need = {},
+                         .attempt = {}});
 }
 
 TensorBytes store_tensor(const std::string& name, const at::Tensor& tensor) {
@@ -43,8 +46,11 @@ TensorBytes store_tensor(const std::string& name, const at::Tensor& tensor) {
     return {{name, file_type, tensor.sizes().vec()},
             {static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())}};
   }
-  throw InternalError({.where = name, .what = "element type cannot be stored", .got = c10::toString(tensor.scalar_type()),
-                       .need = {}, .attempt = {}});
+  throw InternalError({.where = name,
+                       .what = "element type cannot be stored",
+                       .got = c10::toString(tensor.scalar_type()),
+                       .need = {},
+                       .attempt = {}});
 }
 
 }  // namespace ballast

@@ -23,8 +23,7 @@ HostBatch select_rows(const HostBatch& batch, const std::vector<int64_t>& rows) 
 
 }  // namespace
 
-std::vector<MicroBatch> split_batch(const HostBatch& batch, int64_t count, int64_t rows_used,
-                                    AccumulationSplit split) {
+std::vector<MicroBatch> split_batch(const HostBatch& batch, int64_t count, int64_t rows_used, AccumulationSplit split) {
   BALLAST_CHECK(count > 0 && batch.rows % count == 0, "rows of a step must divide by the micro-batches");
   const int64_t size = batch.rows / count;
   const int64_t kept = rows_used > 0 ? std::min(rows_used, size) : size;

@@ -37,8 +37,11 @@ at::Device resolve_device(const Config& config) {
   if (config.hardware == "cpu") return at::Device(at::kCPU);
   if (config.hardware == "auto" || config.hardware == "tpu") return at::Device(has_gpu ? at::kCUDA : at::kCPU);
   if (!has_gpu) {
-    throw ConfigError({.where = "hardware", .what = "no GPU is visible to this program", .got = config.hardware,
-                       .need = {}, .attempt = "hardware=cpu, or a build against a CUDA libtorch"});
+    throw ConfigError({.where = "hardware",
+                       .what = "no GPU is visible to this program",
+                       .got = config.hardware,
+                       .need = {},
+                       .attempt = "hardware=cpu, or a build against a CUDA libtorch"});
   }
   return at::Device(at::kCUDA);
 }
@@ -50,8 +53,7 @@ std::unique_ptr<Decoder> make_decoder(const Config& config, const std::shared_pt
                                .vocab_tiling_seq_major = config.vocab_tiling_seq_major};
   auto decoder = std::make_unique<Decoder>(
       make_decoder_spec(config), Precision::resolve(config.dtype, config.weight_dtype, device), world, device, options);
-  const std::string& weights =
-      config.load_parameters_path.empty() ? config.hf_model_path : config.load_parameters_path;
+  const std::string& weights = config.load_parameters_path.empty() ? config.hf_model_path : config.load_parameters_path;
   if (weights.empty()) {
     initialize_parameters(decoder->units(), static_cast<uint64_t>(config.init_weights_seed));
   } else {
@@ -68,8 +70,8 @@ StepOptions step_options(const Config& config) {
   options.seed = static_cast<uint64_t>(config.init_weights_seed);
   options.gradient_accumulation_steps = config.gradient_accumulation_steps;
   options.micro_batch_rows = config.micro_batch_size_to_train_on;
-  options.split = config.gradient_accumulation_split == "contiguous" ? AccumulationSplit::kContiguous
-                                                                     : AccumulationSplit::kStrided;
+  options.split =
+      config.gradient_accumulation_split == "contiguous" ? AccumulationSplit::kContiguous : AccumulationSplit::kStrided;
   options.z_loss_multiplier = config.z_loss_multiplier;
   options.gradient_clipping_threshold = config.gradient_clipping_threshold;
   options.schedule = schedule_spec(config);

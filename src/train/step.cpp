@@ -11,8 +11,7 @@ StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const W
   std::vector<double> sums = {0};
   for (const MicroBatch& micro_batch : micro_batches) sums[0] += static_cast<double>(micro_batch.batch.loss_tokens());
   world.sum_over_data(sums);
-  return {.loss_tokens = sums[0],
-          .micro_batches = static_cast<int64_t>(micro_batches.size()) * world.data_size()};
+  return {.loss_tokens = sums[0], .micro_batches = static_cast<int64_t>(micro_batches.size()) * world.data_size()};
 }
 
 TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options)
@@ -28,8 +27,8 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
         make_batch_context(micro_batch.batch, micro_batch.instances, decoder_.spec(), decoder_.precision(),
                            {.seed = options_.seed, .step = step, .is_training = true}, decoder_.device());
     LayerStats stats;
-    const DecoderLoss loss = decoder_.loss(decoder_.hidden_states(context, stats), *context, divisors,
-                                           options_.z_loss_multiplier);
+    const DecoderLoss loss =
+        decoder_.loss(decoder_.hidden_states(context, stats), *context, divisors, options_.z_loss_multiplier);
     const at::Tensor objective = loss.terms.objective();
     objective.backward();
     sums[0] += objective.item<double>();

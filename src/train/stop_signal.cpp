@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/stop_signal.h"
 
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 namespace ballast {
 namespace {
@@ -27,6 +27,8 @@ StopSignal::~StopSignal() {
   std::signal(SIGTERM, SIG_DFL);
 }
 
-int StopSignal::received() const { return received_signal; }
+int StopSignal::received() const {
+  return received_signal;
+}
 
 }  // namespace ballast

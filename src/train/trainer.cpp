@@ -54,8 +54,8 @@ void Trainer::report_start() {
 int Trainer::run() {
   for (int64_t step = 0; step < config_.steps; ++step) {
     if (!train_one(step)) {
-      log_info("data: the training data ended after " + std::to_string(step) + " of " +
-               std::to_string(config_.steps) + " steps");
+      log_info("data: the training data ended after " + std::to_string(step) + " of " + std::to_string(config_.steps) +
+               " steps");
       break;
     }
     if (signal_.received() == 0 && evaluates_after(step) && evaluate_after(step)) break;
@@ -94,11 +94,12 @@ bool Trainer::train_one(int64_t step) {
 void Trainer::check_finite(const StepNumbers& numbers) const {
   for (const auto& [name, value] : {std::pair{"loss", numbers.loss}, {"raw_grad_norm", *numbers.raw_grad_norm}}) {
     if ((std::isnan(value) && config_.abort_on_nan_loss) || (std::isinf(value) && config_.abort_on_inf_loss)) {
-      throw AbortedError({.where = "train.step " + std::to_string(numbers.step),
-                          .what = std::string(name) + " is not finite; the weights were not updated",
-                          .got = std::isnan(value) ? "NaN" : "Inf",
-                          .need = {},
-                          .attempt = "a lower learning_rate, more warmup, or the batch of this step (ballast inspect)"});
+      throw AbortedError(
+          {.where = "train.step " + std::to_string(numbers.step),
+           .what = std::string(name) + " is not finite; the weights were not updated",
+           .got = std::isnan(value) ? "NaN" : "Inf",
+           .need = {},
+           .attempt = "a lower learning_rate, more warmup, or the batch of this step (ballast inspect)"});
     }
   }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/hf_config.h"
 
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,8 +8,8 @@
 #include <map>
 #include <sstream>
 
-#include "config/hf_alias.h"
 #include "config/config.h"
+#include "config/hf_alias.h"
 #include "config/key_table.h"
 #include "config/resolve.h"
 #include "errors/errors.h"

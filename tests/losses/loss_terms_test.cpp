@@ -18,7 +18,9 @@ TEST(LossTerms, ObjectiveIsTheSumAndCarriesEveryGradient) {
   EXPECT_EQ(x.grad().item<double>(), 7.0);
 }
 
-TEST(LossTerms, WithoutTermsIsOurOwnMistake) { EXPECT_THROW(LossTerms().objective(), InternalError); }
+TEST(LossTerms, WithoutTermsIsOurOwnMistake) {
+  EXPECT_THROW(LossTerms().objective(), InternalError);
+}
 
 TEST(StepDivisors, AStepWithoutTargetsDividesByOne) {
   EXPECT_EQ(StepDivisors{.loss_tokens = 0}.per_loss_token(), 1.0);
@@ -27,7 +29,8 @@ TEST(StepDivisors, AStepWithoutTargetsDividesByOne) {
 
 // A logistic model of one weight: logit w x, four rows, the last one not counted, and a term that is a mean over rows,
 // 0.5 mean((w x)^2). Two strided micro-batches give the loss and gradient of the whole batch:
-//   loss 0.981832357, gradient 2.249534546 (numpy, float64). Dividing the mean-type term by W instead gives 1.499534546.
+//   loss 0.981832357, gradient 2.249534546 (numpy, float64). Dividing the mean-type term by W instead
+//   gives 1.499534546.
 TEST(StepDivisors, UnequalMicroBatchesGiveTheLossAndGradientOfOneBatch) {
   const at::Tensor x = at::tensor({1.0, 2.0, 3.0, 4.0}, at::kDouble), y = at::tensor({1.0, 0.0, 1.0, 1.0}, at::kDouble);
   const at::Tensor mask = at::tensor({1.0, 1.0, 1.0, 0.0}, at::kDouble);

@@ -52,8 +52,8 @@ TEST(Decoder, VocabularyTilesGiveEqualLossAndGradients) {
     const double loss = run(*whole, batch);
     for (const int64_t tiles : {2, 4}) {
       for (const bool is_seq_major : {false, true}) {
-        const auto tiled = tiny_decoder(tiny_spec(is_tied),
-                                        {.num_vocab_tiling = tiles, .vocab_tiling_seq_major = is_seq_major});
+        const auto tiled =
+            tiny_decoder(tiny_spec(is_tied), {.num_vocab_tiling = tiles, .vocab_tiling_seq_major = is_seq_major});
         EXPECT_NEAR(run(*tiled, batch) / loss, 1.0, 1e-6);
         expect_equal_gradients(*tiled, *whole, 1e-6);
       }
@@ -126,8 +126,8 @@ TEST(Decoder, BfloatActivationsStayNearFloat) {
   const HostBatch batch = tiny_batch(3, 12);
   const auto exact = tiny_decoder(tiny_spec());
   const double loss = run(*exact, batch);
-  const Precision precision{.activation = at::kBFloat16, .weight = at::kFloat, .product = at::kFloat,
-                            .master = at::kFloat};
+  const Precision precision{
+      .activation = at::kBFloat16, .weight = at::kFloat, .product = at::kFloat, .master = at::kFloat};
   Decoder decoder(tiny_spec(), precision, single_rank_world(), at::Device(at::kCPU), {});
   initialize_parameters(decoder.units(), 7);
   EXPECT_NEAR(run(decoder, batch) / loss, 1.0, 1e-2);  // bf16 keeps 8 bits

@@ -51,8 +51,8 @@ HostBatch golden_batch(const std::map<std::string, at::Tensor>& io) {
   batch.rows = input.size(0);
   batch.length = input.size(1);
   batch.inputs = ids(input);
-  batch.inputs_position = ids(io.count("position_ids") > 0 ? io.at("position_ids")
-                                                           : at::arange(input.size(1)).expand_as(input));
+  batch.inputs_position =
+      ids(io.count("position_ids") > 0 ? io.at("position_ids") : at::arange(input.size(1)).expand_as(input));
   at::Tensor segments = io.count("segment_ids") > 0 ? io.at("segment_ids") : at::ones_like(input);
   if (segments.min().item<int64_t>() == 0) segments = segments + 1;  // the fixtures count documents from 0
   batch.inputs_segmentation = ids(segments);
@@ -81,14 +81,12 @@ TEST_P(Golden, EqualsTransformers) {
   const HostBatch batch = golden_batch(io);
   const BatchContextPtr context = testing::tiny_context(decoder, batch);
   LayerStats stats;
-  const at::Tensor hidden =
-      decoder.hidden_states(context, stats, [&](int64_t layer, const at::Tensor& stream) {
-        const auto expected = io.find("layer_out." + std::to_string(layer));
-        if (expected == io.end()) return;
-        EXPECT_LE((stream - expected->second).abs().max().item<double>(), kLogitTolerance) << "layer " << layer;
-      });
-  const DecoderLoss loss =
-      decoder.loss(hidden, *context, {.loss_tokens = static_cast<double>(batch.loss_tokens())}, 0);
+  const at::Tensor hidden = decoder.hidden_states(context, stats, [&](int64_t layer, const at::Tensor& stream) {
+    const auto expected = io.find("layer_out." + std::to_string(layer));
+    if (expected == io.end()) return;
+    EXPECT_LE((stream - expected->second).abs().max().item<double>(), kLogitTolerance) << "layer " << layer;
+  });
+  const DecoderLoss loss = decoder.loss(hidden, *context, {.loss_tokens = static_cast<double>(batch.loss_tokens())}, 0);
   EXPECT_LE((decoder.logits(hidden) - io.at("logits")).abs().max().item<double>(), kLogitTolerance);
   const at::Tensor objective = loss.terms.objective();
   EXPECT_NEAR(objective.item<double>(), io.at("loss").item<double>(), kLossTolerance);

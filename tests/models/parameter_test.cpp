@@ -12,7 +12,8 @@ namespace {
 using testing::test_precision;
 
 UnitPtr make_unit(const std::vector<ParameterSpec>& specs, const Precision& precision = {}) {
-  return c10::make_intrusive<ParameterUnit>("unit", specs, std::vector<Buffer>{}, precision, single_rank_world(), at::Device(at::kCPU));
+  return c10::make_intrusive<ParameterUnit>("unit", specs, std::vector<Buffer>{}, precision, single_rank_world(),
+                                            at::Device(at::kCPU));
 }
 
 TEST(ParameterUnit, SinksAddUpOverBackwardPasses) {
@@ -60,8 +61,8 @@ TEST(ParameterUnit, LookupAddsIntoTheRowsOfTheSink) {
 }
 
 TEST(ParameterUnit, CopiesFollowTheMasterOnceTheyAreDropped) {
-  const Precision precision{.activation = at::kBFloat16, .weight = at::kFloat, .product = at::kFloat,
-                            .master = at::kFloat};
+  const Precision precision{
+      .activation = at::kBFloat16, .weight = at::kFloat, .product = at::kFloat, .master = at::kFloat};
   const UnitPtr unit = make_unit({{.name = "w", .shape = {1}, .initializer = Initializer::kOnes}}, precision);
   initialize_parameters({unit}, 0);
   const at::NoGradGuard no_grad;

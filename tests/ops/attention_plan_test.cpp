@@ -10,8 +10,13 @@ namespace ballast {
 namespace {
 
 AttentionTile square(int64_t row, int64_t num_rows, int64_t begin, int64_t end) {
-  return {.row = row, .num_rows = num_rows, .query_begin = begin, .query_end = end, .key_begin = begin,
-          .key_end = end, .is_causal_square = true};
+  return {.row = row,
+          .num_rows = num_rows,
+          .query_begin = begin,
+          .query_end = end,
+          .key_begin = begin,
+          .key_end = end,
+          .is_causal_square = true};
 }
 
 TEST(AttentionPlan, OneDocumentARowIsOneTileForTheWholeBatch) {
@@ -24,8 +29,8 @@ TEST(AttentionPlan, OneDocumentARowIsOneTileForTheWholeBatch) {
 }
 
 TEST(AttentionPlan, CutsRowsAtDocumentsAndLeavesPaddingOut) {
-  const std::vector<int32_t> segments = {1, 1, 1, 2, 2, 0,   //
-                                         0, 5, 5, 5, 5, 5,   //
+  const std::vector<int32_t> segments = {1, 1, 1, 2, 2, 0,  //
+                                         0, 5, 5, 5, 5, 5,  //
                                          0, 0, 0, 0, 0, 0};
   const AttentionPlan plan = make_attention_plan(segments, 3, 6, 0);
   EXPECT_FALSE(plan.is_whole_batch_causal);

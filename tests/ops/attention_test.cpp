@@ -46,8 +46,15 @@ std::vector<AttentionCase> attention_cases() {
           {.name = "sinks", .segments = packed, .rows = 3, .length = 9, .has_sinks = true},
           {.name = "window and sinks", .segments = longer, .rows = 1, .length = 200, .window = 33, .has_sinks = true},
           {.name = "soft cap", .segments = packed, .rows = 3, .length = 9, .soft_cap = 1.5},
-          {.name = "all at once", .segments = longer, .rows = 1, .length = 200, .window = 20, .key_width = 6,
-           .value_width = 4, .soft_cap = 2, .has_sinks = true}};
+          {.name = "all at once",
+           .segments = longer,
+           .rows = 1,
+           .length = 200,
+           .window = 20,
+           .key_width = 6,
+           .value_width = 4,
+           .soft_cap = 2,
+           .has_sinks = true}};
 }
 
 struct AttentionInputs {
@@ -66,7 +73,9 @@ AttentionInputs inputs_of(const AttentionCase& c, at::ScalarType type = at::kDou
           c.has_sinks ? leaf({c.num_heads}, 4) : at::Tensor()};
 }
 
-AttentionOptions options_of(const AttentionCase& c) { return {.scale = 0.6, .soft_cap = c.soft_cap}; }
+AttentionOptions options_of(const AttentionCase& c) {
+  return {.scale = 0.6, .soft_cap = c.soft_cap};
+}
 
 std::shared_ptr<const AttentionPlan> plan_of(const AttentionCase& c) {
   return std::make_shared<AttentionPlan>(make_attention_plan(c.segments, c.rows, c.length, c.window));
@@ -129,14 +138,21 @@ TEST(Attention, EveryKindMatchesTheExplicitSoftmax) {
 }
 
 TEST(Attention, GradientsMatchFiniteDifferences) {
-  AttentionCase c{.name = "small", .segments = repeated({{1, 3}, {2, 2}, {0, 1}}), .rows = 1, .length = 6,
-                  .num_heads = 2, .num_groups = 1, .key_width = 3, .value_width = 2, .has_sinks = true};
+  AttentionCase c{.name = "small",
+                  .segments = repeated({{1, 3}, {2, 2}, {0, 1}}),
+                  .rows = 1,
+                  .length = 6,
+                  .num_heads = 2,
+                  .num_groups = 1,
+                  .key_width = 3,
+                  .value_width = 2,
+                  .has_sinks = true};
   for (const double soft_cap : {0.0, 1.5}) {
     c.soft_cap = soft_cap;
     const auto plan = plan_of(c);
-    EXPECT_LT(gradient_error(
-                  [&](const auto& in) { return attention(in[0], in[1], in[2], plan, options_of(c), in[3]); },
-                  inputs_of(c).all()), 1e-8);
+    EXPECT_LT(gradient_error([&](const auto& in) { return attention(in[0], in[1], in[2], plan, options_of(c), in[3]); },
+                             inputs_of(c).all()),
+              1e-8);
   }
 }
 
@@ -152,8 +168,8 @@ TEST(Attention, Bf16StaysWithinItsOwnRounding) {
 }
 
 TEST(Attention, PackedDocumentsEqualTheSameDocumentsAlone) {
-  const AttentionCase packed{.name = "packed", .segments = repeated({{1, 30}, {2, 50}, {3, 20}}), .rows = 1,
-                             .length = 100};
+  const AttentionCase packed{
+      .name = "packed", .segments = repeated({{1, 30}, {2, 50}, {3, 20}}), .rows = 1, .length = 100};
   const AttentionInputs in = inputs_of(packed, at::kFloat);
   const at::Tensor together = attention(in.q, in.k, in.v, plan_of(packed), options_of(packed), at::Tensor());
   for (const auto& [begin, count] : std::vector<std::pair<int64_t, int64_t>>{{0, 30}, {30, 50}, {80, 20}}) {
@@ -165,8 +181,8 @@ TEST(Attention, PackedDocumentsEqualTheSameDocumentsAlone) {
 }
 
 TEST(Attention, PaddingHasNoOutputNoGradientAndNoInfluence) {
-  const AttentionCase c{.name = "padded", .segments = repeated({{1, 4}, {0, 2}, {0, 6}}), .rows = 2, .length = 6,
-                        .has_sinks = true};
+  const AttentionCase c{
+      .name = "padded", .segments = repeated({{1, 4}, {0, 2}, {0, 6}}), .rows = 2, .length = 6, .has_sinks = true};
   for (const double soft_cap : {0.0, 2.0}) {
     AttentionOptions options = options_of(c);
     options.soft_cap = soft_cap;
@@ -188,8 +204,10 @@ TEST(Attention, PaddingHasNoOutputNoGradientAndNoInfluence) {
 }
 
 TEST(Attention, RepeatsBitForBit) {
-  const AttentionCase c{.name = "many documents", .segments = repeated({{1, 40}, {2, 8}, {3, 33}, {4, 21}, {5, 26}}),
-                        .rows = 1, .length = 128};
+  const AttentionCase c{.name = "many documents",
+                        .segments = repeated({{1, 40}, {2, 8}, {3, 33}, {4, 21}, {5, 26}}),
+                        .rows = 1,
+                        .length = 128};
   const AttentionInputs in = inputs_of(c, at::kFloat);
   const auto run = [&] {
     const at::Tensor out = attention(in.q, in.k, in.v, plan_of(c), options_of(c), at::Tensor());
@@ -221,14 +239,24 @@ TEST(Attention, ManyDocumentsSharedAmongThreadsGiveTheSameBits) {
 
 TEST(Attention, NeverHoldsATableOfAllScores) {
   const int64_t length = 2048;
-  AttentionCase c{.name = "long", .segments = {}, .rows = 1, .length = length, .num_heads = 4, .num_groups = 2,
-                  .key_width = 16, .value_width = 16};
+  AttentionCase c{.name = "long",
+                  .segments = {},
+                  .rows = 1,
+                  .length = length,
+                  .num_heads = 4,
+                  .num_groups = 2,
+                  .key_width = 16,
+                  .value_width = 16};
   const int64_t one_table_of_a_head = length * length * 4;
   PeakMemory& memory = PeakMemory::installed();
   for (const auto& [window, soft_cap, runs] :
        std::vector<std::tuple<int64_t, double, std::vector<std::pair<int32_t, int64_t>>>>{
-           {0, 0, {{1, length}}}, {0, 0, {{1, 1500}, {2, 500}, {0, 48}}}, {128, 0, {{1, length}}},
-           {128, 0, {{1, 1500}, {2, 548}}}, {128, 5, {{1, length}}}, {0, 5, {{1, length}}}}) {
+           {0, 0, {{1, length}}},
+           {0, 0, {{1, 1500}, {2, 500}, {0, 48}}},
+           {128, 0, {{1, length}}},
+           {128, 0, {{1, 1500}, {2, 548}}},
+           {128, 5, {{1, length}}},
+           {0, 5, {{1, length}}}}) {
     c.segments = repeated(runs);
     c.window = window;
     c.soft_cap = soft_cap;

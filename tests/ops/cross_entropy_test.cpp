@@ -91,9 +91,10 @@ TEST(FusedCrossEntropy, MatchesTestPointT1) {
       EXPECT_NEAR(result.z_N[n].item<double>(), z[static_cast<size_t>(n)], tolerance);
     }
     const at::Tensor d = torch::autograd::grad({result.loss}, {hidden})[0];
-    const at::Tensor expected =
-        at::tensor({-0.128317016, 0.050301822, 0.018505006, 0.082933684, 0.017132178, 0.046570089, 0.126590627,
-                    -0.155890998, 0.0, 0.0, 0.0, 0.0}, at::kDouble).view({3, 4});
+    const at::Tensor expected = at::tensor({-0.128317016, 0.050301822, 0.018505006, 0.082933684, 0.017132178,
+                                            0.046570089, 0.126590627, -0.155890998, 0.0, 0.0, 0.0, 0.0},
+                                           at::kDouble)
+                                    .view({3, 4});
     EXPECT_LT((d.to(at::kDouble) - expected).abs().max().item<double>(), tolerance);
   }
 }
@@ -104,8 +105,7 @@ TEST(FusedCrossEntropy, EveryTilingGivesTheLossAndGradientsOfThePlainComposition
       for (const CrossEntropyOptions& options : tilings(form)) {
         for (const double factor : {2.0, 1.0 / 23}) {
           const LossInputs in = loss_inputs(type);
-          const at::Tensor loss =
-              fused_cross_entropy(in.hidden, in.head, in.target, in.weight, options).loss * factor;
+          const at::Tensor loss = fused_cross_entropy(in.hidden, in.head, in.target, in.weight, options).loss * factor;
           const at::Tensor expected = plain_loss(in, options) * factor;
           const auto d = torch::autograd::grad({loss}, {in.hidden, in.head});
           const auto d_expected = torch::autograd::grad({expected}, {in.hidden, in.head});
@@ -124,7 +124,8 @@ TEST(FusedCrossEntropy, GradientsMatchFiniteDifferences) {
   for (const CrossEntropyOptions& options : loss_forms()) {
     EXPECT_LT(gradient_error(
                   [&](const auto& x) { return fused_cross_entropy(x[0], x[1], in.target, in.weight, options).loss; },
-                  {in.hidden, in.head}), 1e-8);
+                  {in.hidden, in.head}),
+              1e-8);
   }
 }
 
@@ -188,8 +189,8 @@ TEST(FusedCrossEntropy, InfiniteAndNanLogitsGiveANonFiniteLoss) {
   for (const double bad : {double{INFINITY}, double{NAN}}) {
     const at::Tensor hidden = t1_logits(at::kFloat);
     hidden[1][0] = bad;
-    const at::Tensor loss = fused_cross_entropy(hidden, at::eye(4, at::kFloat), at::tensor({0, 3, 1}, at::kLong),
-                                                at::ones({3}), {}).loss;
+    const at::Tensor loss =
+        fused_cross_entropy(hidden, at::eye(4, at::kFloat), at::tensor({0, 3, 1}, at::kLong), at::ones({3}), {}).loss;
     EXPECT_FALSE(std::isfinite(loss.item<double>()));
   }
 }
@@ -273,8 +274,9 @@ TEST(TokenLogProbs, GradientsMatchFiniteDifferencesForACotangentAToken) {
   const at::Tensor target = at::where(in.weight.eq(0), at::full_like(in.target, -1), in.target);
   CrossEntropyOptions options;
   options.soft_cap = 3;
-  EXPECT_LT(gradient_error([&](const auto& x) { return token_log_probs(x[0], x[1], target, options); },
-                           {in.hidden, in.head}), 1e-8);
+  EXPECT_LT(
+      gradient_error([&](const auto& x) { return token_log_probs(x[0], x[1], target, options); }, {in.hidden, in.head}),
+      1e-8);
 }
 
 TEST(FusedCrossEntropy, RefusesATilingThatDoesNotFit) {

@@ -33,10 +33,12 @@ TEST(RmsNorm, MatchesHandCalculation) {
 TEST(RmsNorm, GradientsMatchFiniteDifferences) {
   for (const NormForm form : kNormForms) {
     EXPECT_LT(gradient_error([&](const auto& in) { return rms_norm(in[0], in[1], form, 1e-3); },
-                             {normal({2, 3, 5}, 1), normal({5}, 2)}), 1e-8);
+                             {normal({2, 3, 5}, 1), normal({5}, 2)}),
+              1e-8);
   }
   EXPECT_LT(gradient_error([](const auto& in) { return rms_norm(in[0], {}, NormForm::kScaleThenCast, 1e-3); },
-                           {normal({4, 5}, 1)}), 1e-8);
+                           {normal({4, 5}, 1)}),
+            1e-8);
 }
 
 TEST(RmsNorm, CastsToBf16WhereTheFormSays) {
@@ -77,7 +79,8 @@ TEST(Activation, MatchesKnownValues) {
 TEST(GatedActivation, GradientsMatchFiniteDifferences) {
   for (const Activation kind : kActivations) {
     EXPECT_LT(gradient_error([&](const auto& in) { return gated_activation(in[0], in[1], kind); },
-                             {normal({3, 7}, 4), normal({3, 7}, 5)}), 1e-8);
+                             {normal({3, 7}, 4), normal({3, 7}, 5)}),
+              1e-8);
   }
 }
 
@@ -115,7 +118,8 @@ TEST(Linear, MixedTypesGiveTheGradientsOfTheWideProduct) {
 
 TEST(Linear, GradientsMatchFiniteDifferencesForOneType) {
   EXPECT_LT(gradient_error([](const auto& in) { return linear(in[0], in[1], in[2]); },
-                           {normal({2, 3, 4}, 1), normal({5, 4}, 2), normal({5}, 3)}), 1e-8);
+                           {normal({2, 3, 4}, 1), normal({5, 4}, 2), normal({5}, 3)}),
+            1e-8);
   EXPECT_THROW(linear(normal({2, 3}, 1), normal({5, 4}, 2), at::Tensor()), ShapeError);
 }
 

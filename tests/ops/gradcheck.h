@@ -33,8 +33,7 @@ inline double gradient_error(const TensorFunction& function, const std::vector<a
   double worst = 0;
   for (size_t i = 0; i < leaves.size(); ++i) {
     double* values = leaves[i].data_ptr<double>();
-    const at::Tensor gradient =
-        analytic[i].defined() ? analytic[i].contiguous() : at::zeros_like(leaves[i]);
+    const at::Tensor gradient = analytic[i].defined() ? analytic[i].contiguous() : at::zeros_like(leaves[i]);
     for (int64_t j = 0; j < leaves[i].numel(); ++j) {
       const double kept = values[j];
       values[j] = kept + step;

@@ -19,7 +19,9 @@ RopeSpec rope_of(int64_t rotary_dim, bool is_interleaved = false) {
   return rope;
 }
 
-at::Tensor positions(int64_t rows, int64_t length) { return at::arange(length).expand({rows, length}); }
+at::Tensor positions(int64_t rows, int64_t length) {
+  return at::arange(length).expand({rows, length});
+}
 
 TEST(Rope, TurnsPairsByPositionTimesFrequency) {
   // theta 10000, 4 rotating channels: frequencies 1 and 0.01. Position 2: angles 2 and 0.02.
@@ -45,8 +47,9 @@ TEST(Rope, GradientsMatchFiniteDifferences) {
       RopeSpec rope = rope_of(rotary_dim, is_interleaved);
       rope.attention_factor = 1.3;
       const RopeTable table = rope_table(positions(2, 3), rope, at::kDouble);
-      EXPECT_LT(gradient_error([&](const auto& in) { return apply_rope(in[0], table, rope); },
-                               {normal({2, 3, 2, 8}, 1)}), 1e-8);
+      EXPECT_LT(
+          gradient_error([&](const auto& in) { return apply_rope(in[0], table, rope); }, {normal({2, 3, 2, 8}, 1)}),
+          1e-8);
     }
   }
 }

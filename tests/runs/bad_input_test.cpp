@@ -42,19 +42,27 @@ std::vector<BadInput> bad_inputs() {
       {"TextWithoutTokenizer", tiny_run({"dataset_type=hf", "hf_path=text"}), 2, {"tokenizer_path"}},
       {"TokenizerLargerThanTheModel", tiny_run({"dataset_type=hf", "hf_path=text", tokenizer}), 3, {"4096", "128"}},
       {"WrongColumn",
-       tiny_run({"dataset_type=hf", "hf_path=text", "vocab_size=4096", "train_data_columns=body", tokenizer}), 3,
+       tiny_run({"dataset_type=hf", "hf_path=text", "vocab_size=4096", "train_data_columns=body", tokenizer}),
+       3,
        {"body", "text"}},
       {"BrokenTokenizer",
-       tiny_run({"dataset_type=hf", "hf_path=text", "tokenizer_type=huggingface", "tokenizer_path=broken.json"}), 3,
+       tiny_run({"dataset_type=hf", "hf_path=text", "tokenizer_type=huggingface", "tokenizer_path=broken.json"}),
+       3,
        {"broken.json"}},
-      {"RecordedFileMissing", tiny_run({"dataset_type=recorded", "recorded_batches_path=none.safetensors"}), 3,
+      {"RecordedFileMissing",
+       tiny_run({"dataset_type=recorded", "recorded_batches_path=none.safetensors"}),
+       3,
        {"none.safetensors"}},
-      {"RecordedFileCut", tiny_run({"dataset_type=recorded", "recorded_batches_path=cut.safetensors"}), 3,
+      {"RecordedFileCut",
+       tiny_run({"dataset_type=recorded", "recorded_batches_path=cut.safetensors"}),
+       3,
        {"cut.safetensors"}},
       {"ModelFolderMissing", tiny_run({"hf_model_path=no_model"}), 2, {"no_model"}},
       {"ModelFolderWithoutWeights", tiny_run({"hf_model_path=no_weights"}), 2, {}},
       {"ProbeWithoutTokens", {"probe", golden}, 2, {"--tokens"}},
-      {"ProbeTokensMissing", {"probe", golden, "--tokens", "none.safetensors", "--out", "o.safetensors"}, 3,
+      {"ProbeTokensMissing",
+       {"probe", golden, "--tokens", "none.safetensors", "--out", "o.safetensors"},
+       3,
        {"none.safetensors"}},
       {"InspectMissing", {"inspect", "nothing.safetensors"}, 3, {"nothing.safetensors"}},
   };
@@ -77,8 +85,8 @@ TEST_P(BadInputs, GetOneLineAndTheirExitCode) {
   EXPECT_EQ(result.exit_code, input.exit_code) << result.err;
   for (const std::string& part : input.parts) EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
   if (!input.arguments.empty()) {
-    const std::string line = result.err.substr(result.err.rfind("error: ") == std::string::npos
-                                                   ? 0 : result.err.rfind("error: "));
+    const std::string line =
+        result.err.substr(result.err.rfind("error: ") == std::string::npos ? 0 : result.err.rfind("error: "));
     EXPECT_TRUE(line.starts_with("error: ")) << result.err;
     EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << result.err;
   }

@@ -94,7 +94,8 @@ TEST(Train, ASignalEndsTheRunAfterTheStepWithItsMetricsOnDisk) {
   const ProgramFolder folder;
   const pid_t child = folder.start(tiny_run({"steps=1000000", "learning_rate_schedule_steps=1000"}));
   const auto metrics = folder.path() / "out/t/metrics.jsonl";
-  for (int i = 0; i < 600 && read_text(folder.path() / "stdout.txt").find("completed step: 3,") == std::string::npos; ++i) {
+  for (int i = 0; i < 600 && read_text(folder.path() / "stdout.txt").find("completed step: 3,") == std::string::npos;
+       ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   kill(child, SIGINT);
@@ -119,8 +120,8 @@ TEST(Train, PrintConfigShowsValuesAndTheirOrigin) {
 TEST(Train, StoredLossesStay) {
   const ProgramFolder folder;
   ASSERT_EQ(folder.run(tiny_run({"steps=10", "z_loss_multiplier=1e-4"})).exit_code, 0);
-  const std::vector<double> losses = series(read_records(folder.path() / "out/t/metrics.jsonl", "train"),
-                                            "learning/loss");
+  const std::vector<double> losses =
+      series(read_records(folder.path() / "out/t/metrics.jsonl", "train"), "learning/loss");
   const std::vector<nlohmann::json> stored =
       read_records(std::string(BALLAST_SOURCE_DIR) + "/tests/golden/runs/tiny_losses.jsonl", "train");
   ASSERT_EQ(losses.size(), stored.size());

@@ -99,12 +99,26 @@ inline std::vector<double> series(const std::vector<nlohmann::json>& records, co
 
 /// `train configs/base.yml` with a model of some thousand parameters on synthetic data, six steps, run name t in out/.
 inline std::vector<std::string> tiny_run(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {
-      "train", "configs/base.yml", "run_name=t", "base_output_directory=out", "hardware=cpu",
-      "dataset_type=synthetic", "enable_checkpointing=false", "base_emb_dim=32", "base_num_query_heads=2",
-      "base_num_kv_heads=2", "head_dim=16", "base_mlp_dim=64", "base_num_decoder_layers=2", "vocab_size=128",
-      "max_target_length=32", "per_device_batch_size=2", "steps=6", "learning_rate=1e-2", "dtype=float32",
-      "weight_dtype=float32"};
+  std::vector<std::string> words = {"train",
+                                    "configs/base.yml",
+                                    "run_name=t",
+                                    "base_output_directory=out",
+                                    "hardware=cpu",
+                                    "dataset_type=synthetic",
+                                    "enable_checkpointing=false",
+                                    "base_emb_dim=32",
+                                    "base_num_query_heads=2",
+                                    "base_num_kv_heads=2",
+                                    "head_dim=16",
+                                    "base_mlp_dim=64",
+                                    "base_num_decoder_layers=2",
+                                    "vocab_size=128",
+                                    "max_target_length=32",
+                                    "per_device_batch_size=2",
+                                    "steps=6",
+                                    "learning_rate=1e-2",
+                                    "dtype=float32",
+                                    "weight_dtype=float32"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

@@ -46,8 +46,8 @@ inline Precision test_precision(at::ScalarType type) {
 
 inline std::unique_ptr<Decoder> tiny_decoder(const DecoderSpec& spec, const DecoderOptions& options = {},
                                              at::ScalarType type = at::kFloat) {
-  auto decoder = std::make_unique<Decoder>(spec, test_precision(type), single_rank_world(), at::Device(at::kCPU),
-                                           options);
+  auto decoder =
+      std::make_unique<Decoder>(spec, test_precision(type), single_rank_world(), at::Device(at::kCPU), options);
   initialize_parameters(decoder->units(), 7);
   return decoder;
 }
@@ -73,8 +73,7 @@ inline HostBatch tiny_batch(int64_t rows, int64_t length, int seed = 0) {
   return batch;
 }
 
-inline BatchContextPtr tiny_context(const Decoder& decoder, const HostBatch& batch,
-                                    const RunPosition& position = {}) {
+inline BatchContextPtr tiny_context(const Decoder& decoder, const HostBatch& batch, const RunPosition& position = {}) {
   std::vector<int64_t> instances(static_cast<size_t>(batch.rows));
   std::iota(instances.begin(), instances.end(), 0);
   return make_batch_context(batch, instances, decoder.spec(), decoder.precision(), position, decoder.device());

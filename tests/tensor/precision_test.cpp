@@ -33,8 +33,7 @@ TEST(ParseDtype, NamesTheKeyOfAnUnknownType) {
     parse_dtype("float8", "weight_dtype");
     FAIL() << "no error";
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(),
-                 "weight_dtype: number type is not supported; got float8, need float32 or bfloat16");
+    EXPECT_STREQ(error.what(), "weight_dtype: number type is not supported; got float8, need float32 or bfloat16");
   }
 }
 

@@ -152,7 +152,9 @@ TEST(Evaluate, WeighsTokensNotBatches) {
   const auto decoder = tiny_decoder(tiny_spec());
   FixedBatches both({tiny_batch(1, 12, 1), tiny_batch(4, 12, 2)});
   FixedBatches first({tiny_batch(1, 12, 1)}), second({tiny_batch(4, 12, 2)});
-  const auto loss = [&](BatchSource& source) { return evaluate(*decoder, source, *single_rank_world(), {}).avg_loss(); };
+  const auto loss = [&](BatchSource& source) {
+    return evaluate(*decoder, source, *single_rank_world(), {}).avg_loss();
+  };
   const double w1 = static_cast<double>(tiny_batch(1, 12, 1).loss_tokens());
   const double w2 = static_cast<double>(tiny_batch(4, 12, 2).loss_tokens());
   ASSERT_NE(w1, w2);
