@@ -34,7 +34,7 @@ void print_help(std::FILE* stream) {
   std::fprintf(stream,
                "\n  --help, --version\n\n"
                "train and eval also take --print_config: every value and where it came from.\n"
-               "Example: ballast train configs/base.yml model_name=llama3.2-1b dataset_type=synthetic steps=10\n"
+               "Example: ballast train configs/demo.yml run_name=first steps=50\n"
                "Exit codes: 0 done, 1 loss not finite, 2 configuration, 3 data, 4 weights and checkpoints,\n"
                "            5 numbers, 6 ranks, 70 internal, 130/143 stopped by a signal\n");
 }

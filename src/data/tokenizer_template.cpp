@@ -19,7 +19,7 @@ TokenTemplate read_template(const JsonView& description) {
       after_text = true;
       continue;
     }
-    const std::string& name = piece.member("SpecialToken").member_text("id");
+    const std::string name = piece.member("SpecialToken").member_text("id");
     auto& ids = after_text ? result.after : result.before;
     for (const JsonView& id : description.member("special_tokens").member(name).member("ids").items()) {
       ids.push_back(id.id());

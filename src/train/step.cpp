@@ -60,10 +60,17 @@ void TrainStep::update(StepNumbers& numbers) {
   optimizer_.step(slots, numbers.learning_rate, factor);
   numbers.grad_norm = *numbers.raw_grad_norm * factor;
   numbers.param_norm = global_norm(trainable(&Parameter::master));
-  for (const UnitPtr& unit : decoder_.units()) {
-    unit->clear_gradients();
-    unit->drop_copies();
-  }
+  forget_gradients();
+  for (const UnitPtr& unit : decoder_.units()) unit->drop_copies();
+}
+
+void TrainStep::skip(StepNumbers& numbers) {
+  numbers.is_step_skipped = true;
+  forget_gradients();
+}
+
+void TrainStep::forget_gradients() {
+  for (const UnitPtr& unit : decoder_.units()) unit->clear_gradients();
 }
 
 std::vector<at::Tensor> TrainStep::trainable(at::Tensor Parameter::* member) const {

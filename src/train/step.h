@@ -39,9 +39,13 @@ class TrainStep {
   /// Clips, updates and forgets the gradients. Fills grad_norm and param_norm.
   void update(StepNumbers& numbers);
 
+  /// Forgets the gradients; weights, moments and their count stay. Marks the step as skipped.
+  void skip(StepNumbers& numbers);
+
   const AdamW& optimizer() const { return optimizer_; }
 
  private:
+  void forget_gradients();
   std::vector<at::Tensor> trainable(at::Tensor Parameter::* member) const;
 
   Decoder& decoder_;

@@ -77,7 +77,11 @@ bool Trainer::train_one(int64_t step) {
   if (!batch) return false;
   StepNumbers numbers = step_.accumulate(*batch, step);
   const bool is_finite = std::isfinite(numbers.loss) && std::isfinite(*numbers.raw_grad_norm);
-  if (is_finite || !(config_.abort_on_nan_loss || config_.abort_on_inf_loss)) step_.update(numbers);
+  if (is_finite) {
+    step_.update(numbers);
+  } else {
+    step_.skip(numbers);
+  }
   numbers.step_seconds = seconds_since(start);
   numbers.tflops = tflops_per_step_;
   numbers.tokens = tokens_per_device(config_);

@@ -155,7 +155,7 @@ TEST(TrainingFlops, WindowsAndChunksLimitThePairs) {
 
 Config config_of(const std::string& model, const std::string& rows, const std::string& length) {
   ConfigOptions options;
-  options.configs_folder = BALLAST_SOURCE_DIR "/configs";
+  options.configs_folder = std::string(BALLAST_SOURCE_DIR) + "/configs";
   options.environment.emplace();
   options.needs_data = false;
   return config_from_pairs(

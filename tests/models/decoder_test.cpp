@@ -126,14 +126,17 @@ TEST(Decoder, BfloatActivationsStayNearFloat) {
   const HostBatch batch = tiny_batch(3, 12);
   const auto exact = tiny_decoder(tiny_spec());
   const double loss = run(*exact, batch);
-  const Precision precision{
-      .activation = at::kBFloat16, .weight = at::kFloat, .product = at::kFloat, .master = at::kFloat};
-  Decoder decoder(tiny_spec(), precision, single_rank_world(), at::Device(at::kCPU), {});
-  initialize_parameters(decoder.units(), 7);
-  EXPECT_NEAR(run(decoder, batch) / loss, 1.0, 1e-2);  // bf16 keeps 8 bits
-  expect_equal_gradients(decoder, *exact, 5e-2);
-  for (const UnitPtr& unit : decoder.units()) {
-    for (const Parameter& parameter : unit->parameters()) EXPECT_EQ(parameter.gradient.scalar_type(), at::kFloat);
+  // Products on bf16 values held in fp32, and native ones.
+  for (const at::ScalarType product : {at::kFloat, at::kBFloat16}) {
+    const Precision precision{
+        .activation = at::kBFloat16, .weight = at::kFloat, .product = product, .master = at::kFloat};
+    Decoder decoder(tiny_spec(), precision, single_rank_world(), at::Device(at::kCPU), {});
+    initialize_parameters(decoder.units(), 7);
+    EXPECT_NEAR(run(decoder, batch) / loss, 1.0, 1e-2);  // bf16 keeps 8 bits
+    expect_equal_gradients(decoder, *exact, 5e-2);
+    for (const UnitPtr& unit : decoder.units()) {
+      for (const Parameter& parameter : unit->parameters()) EXPECT_EQ(parameter.gradient.scalar_type(), at::kFloat);
+    }
   }
 }
 

@@ -90,6 +90,17 @@ TEST(Train, StopsBeforeTheUpdateWhenTheLossIsNotFinite) {
   EXPECT_TRUE(records.back().at("learning/loss").is_null() || records.back().at("learning/raw_grad_norm").is_null());
 }
 
+TEST(Train, SkipsStepsThatAreNotFiniteWhenAskedNotToAbort) {
+  const ProgramFolder folder;
+  const ProgramResult result =
+      folder.run(tiny_run({"learning_rate=1e30", "warmup_steps_fraction=0", "gradient_clipping_threshold=0",
+                           "abort_on_nan_loss=false", "abort_on_inf_loss=false"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto records = read_records(folder.path() / "out/t/metrics.jsonl", "train");
+  ASSERT_EQ(records.size(), 6U);
+  EXPECT_EQ(records.back().at("optim/step_skipped"), 1.0);
+}
+
 TEST(Train, ASignalEndsTheRunAfterTheStepWithItsMetricsOnDisk) {
   const ProgramFolder folder;
   const pid_t child = folder.start(tiny_run({"steps=1000000", "learning_rate_schedule_steps=1000"}));

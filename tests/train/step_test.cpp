@@ -99,6 +99,22 @@ TEST(TrainStep, TwoRunsAreBitEqual) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+TEST(TrainStep, ASkippedStepChangesNothingButTheRecord) {
+  const auto decoder = tiny_decoder(tiny_spec()), witness = tiny_decoder(tiny_spec());
+  TrainStep step(*decoder, single_rank_world(), options_with(1)),
+      other(*witness, single_rank_world(), options_with(1));
+  StepNumbers skipped = step.accumulate(tiny_batch(2, 12, 9), 0);
+  step.skip(skipped);
+  EXPECT_EQ(skipped.is_step_skipped, true);
+  EXPECT_EQ(step.optimizer().step_count(), 0);
+  StepNumbers a = step.accumulate(tiny_batch(2, 12), 1), b = other.accumulate(tiny_batch(2, 12), 1);
+  step.update(a);
+  other.update(b);
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(*a.raw_grad_norm, *b.raw_grad_norm);
+  EXPECT_EQ(*a.param_norm, *b.param_norm);
+}
+
 TEST(TrainStep, FrozenParametersStayAsTheyAre) {
   const auto decoder = tiny_decoder(tiny_spec());
   const UnitPtr& unit = decoder->units()[1];
