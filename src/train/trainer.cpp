@@ -31,7 +31,7 @@ Trainer::Trainer(const Config& config)
       step_(*decoder_, world_, step_options(config)),
       writer_(writer_options(config)),
       console_(console_options(config)),
-      progress_(0, config.steps) {
+      progress_(config.steps) {
   report_start();
 }
 

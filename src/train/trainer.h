@@ -27,7 +27,8 @@ class Trainer {
   /// Trains until `steps`, the end of the data, `target_eval_loss` or a signal. Metrics are on disk when it returns or
   /// throws.
   /// @return exit code: 0, or 128 + the signal that ended the run
-  /// @throws AbortedError when loss or gradient norm is not finite; the step's record is written, weights are untouched.
+  /// @throws AbortedError when loss or gradient norm is not finite; the step's record is written, weights are
+  /// untouched.
   ///         With abort_on_nan_loss and abort_on_inf_loss off the step is skipped instead
   int run();
 

@@ -101,8 +101,7 @@ TEST(TrainStep, TwoRunsAreBitEqual) {
 
 TEST(TrainStep, ASkippedStepChangesNothingButTheRecord) {
   const auto decoder = tiny_decoder(tiny_spec()), witness = tiny_decoder(tiny_spec());
-  TrainStep step(*decoder, single_rank_world(), options_with(1)),
-      other(*witness, single_rank_world(), options_with(1));
+  TrainStep step(*decoder, single_rank_world(), options_with(1)), other(*witness, single_rank_world(), options_with(1));
   StepNumbers skipped = step.accumulate(tiny_batch(2, 12, 9), 0);
   step.skip(skipped);
   EXPECT_EQ(skipped.is_step_skipped, true);
