@@ -28,11 +28,26 @@ int64_t whole_steps(int64_t steps, double fraction) {
   return static_cast<int64_t>(static_cast<double>(steps) * fraction);
 }
 
+double olmo_rate_at(const ScheduleSpec& spec, int64_t step) {
+  const double now = static_cast<double>(step + 1), end = static_cast<double>(spec.schedule_steps);
+  const double warmup = std::round(end * spec.warmup_steps_fraction);
+  if (now < warmup) return spec.learning_rate * now / warmup;
+  const double final_rate = spec.learning_rate * spec.learning_rate_final_fraction;
+  if (now >= end) return final_rate;
+  const double weight = falling_weight(DecayStyle::kCosine, (now - warmup) / (end - warmup));
+  return final_rate + (spec.learning_rate - final_rate) * weight;
+}
+
+ScheduleKind schedule_kind(const std::string& name) {
+  if (name == "wsd") return ScheduleKind::kWsd;
+  return name == "olmo_cosine" ? ScheduleKind::kOlmoCosine : ScheduleKind::kCosine;
+}
+
 }  // namespace
 
 ScheduleSpec schedule_spec(const Config& config) {
   ScheduleSpec spec;
-  spec.kind = config.lr_schedule_type == "wsd" ? ScheduleKind::kWsd : ScheduleKind::kCosine;
+  spec.kind = schedule_kind(config.lr_schedule_type);
   spec.learning_rate = config.learning_rate;
   spec.schedule_steps = config.learning_rate_schedule_steps;
   spec.warmup_steps_fraction = config.warmup_steps_fraction;
@@ -44,6 +59,7 @@ ScheduleSpec schedule_spec(const Config& config) {
 }
 
 double learning_rate_at(const ScheduleSpec& spec, int64_t step) {
+  if (spec.kind == ScheduleKind::kOlmoCosine) return olmo_rate_at(spec, step);
   if (step >= spec.schedule_steps) return 0;
   const int64_t warmup_steps = whole_steps(spec.schedule_steps, spec.warmup_steps_fraction);
   if (step < warmup_steps) {

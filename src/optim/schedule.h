@@ -8,7 +8,7 @@ namespace ballast {
 
 struct Config;
 
-enum class ScheduleKind { kCosine, kWsd };
+enum class ScheduleKind { kCosine, kWsd, kOlmoCosine };
 enum class DecayStyle { kLinear, kCosine };
 
 /// The schedule keys of a configuration, `learning_rate_schedule_steps` resolved.
@@ -33,9 +33,13 @@ ScheduleSpec schedule_spec(const Config& config);
 ///   wsd, until the end       P, then over the last d steps from P to F (linear or cosine), F on the last one
 ///   afterwards               0
 ///
+/// olmo_cosine is OLMo-core's form: with n = step + 1 and w the rounded product, P * n / w before n = w, F from
+/// n = steps on (0 is never reached), and F + (P - F) * (1 + cos(pi (n - w) / (steps - w))) / 2 between.
+///
 /// w and d are the whole part of the double product of schedule_steps and the fraction, as MaxText computes them:
 /// 100 steps at 0.29 give 28, because the product is 28.999... A decay or cosine part of one step sits at F.
-/// @source AI-Hypercomputer/maxtext src/maxtext/utils/maxtext_utils.py (create_learning_rate_schedule)
+/// @source AI-Hypercomputer/maxtext src/maxtext/utils/maxtext_utils.py (create_learning_rate_schedule);
+///         allenai/OLMo-core src/olmo_core/optim/scheduler.py (CosWithWarmup)
 double learning_rate_at(const ScheduleSpec& spec, int64_t step);
 
 }  // namespace ballast

@@ -86,8 +86,7 @@ TEST(KeyValues, OfLaterVersionsAreRefusedUnlessNeutral) {
   EXPECT_EQ(refusal("opt_type=muon"),
             "config: command line opt_type: not built yet in this version; got muon, need adamw");
   for (const char* pair : {"use_dpo=true", "ici_tensor_parallelism=2", "remat_policy=minimal", "dataset_type=grain",
-                           "decoder_block=deepseek", "mtp_num_layers=1", "cpu_devices=8",
-                           "lr_schedule_type=olmo_cosine", "load_full_state_path=x", "gdn_chunk_size=32"}) {
+                           "decoder_block=deepseek", "mtp_num_layers=1", "cpu_devices=8", "load_full_state_path=x", "gdn_chunk_size=32"}) {
     EXPECT_NE(refusal(pair).find("not built yet in this version"), std::string::npos) << pair;
   }
   testing::internal::CaptureStderr();

@@ -60,6 +60,20 @@ TEST(Schedule, CosineWarmsUpFromZeroAndEndsAtTheFinalRate) {
   expect_rates(twenty_steps(ScheduleKind::kCosine), joined({0, .25, .5, .75}, kCosineTail));
 }
 
+TEST(Schedule, OlmoCosineCountsStepsFromOneAndStaysAtTheFinalRate) {
+  // OLMo-core's CosWithWarmup at 1, 2, ... with 20 steps, of which 4 warm up.
+  const ScheduleSpec spec = twenty_steps(ScheduleKind::kOlmoCosine);
+  const auto expect_rate = [&](int64_t step, double expected) {
+    EXPECT_NEAR(learning_rate_at(spec, step), expected * 1e-3, 1e-12) << "step " << step;
+  };
+  for (int64_t step = 0; step < 4; ++step) expect_rate(step, 0.25 * static_cast<double>(step + 1));
+  expect_rate(4, 0.991353376);
+  expect_rate(5, 0.965745790);
+  expect_rate(6, 0.924161326);
+  expect_rate(18, 0.108646624);
+  for (const int64_t step : {19, 20, 100}) expect_rate(step, 0.1);
+}
+
 TEST(Schedule, WarmupStepOffsetMovesOnlyTheWarmup) {
   ScheduleSpec spec = twenty_steps(ScheduleKind::kCosine);
   spec.warmup_step_offset = 1;
