@@ -75,11 +75,7 @@ StepOptions step_options(const Config& config) {
   options.z_loss_multiplier = config.z_loss_multiplier;
   options.gradient_clipping_threshold = config.gradient_clipping_threshold;
   options.schedule = schedule_spec(config);
-  options.adamw = {.b1 = config.adam_b1,
-                   .b2 = config.adam_b2,
-                   .eps = config.adam_eps,
-                   .eps_root = config.adam_eps_root,
-                   .weight_decay = config.adam_weight_decay};
+  options.optimizer = optimizer_options(config);
   return options;
 }
 

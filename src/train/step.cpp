@@ -15,7 +15,7 @@ StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const W
 }
 
 TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options)
-    : decoder_(decoder), world_(std::move(world)), options_(options), optimizer_(options.adamw) {}
+    : decoder_(decoder), world_(std::move(world)), options_(options), optimizer_(make_optimizer(options.optimizer)) {}
 
 StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   const std::vector<MicroBatch> micro_batches =
@@ -57,7 +57,7 @@ void TrainStep::update(StepNumbers& numbers) {
       slots.push_back({parameter.spec.name, parameter.master, parameter.gradient, parameter.decays});
     }
   }
-  optimizer_.step(slots, numbers.learning_rate, factor);
+  optimizer_->step(slots, numbers.learning_rate, factor);
   numbers.grad_norm = *numbers.raw_grad_norm * factor;
   numbers.param_norm = global_norm(trainable(&Parameter::master));
   forget_gradients();

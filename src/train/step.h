@@ -9,7 +9,7 @@
 #include "dist/world.h"
 #include "metrics/train_record.h"
 #include "models/decoder.h"
-#include "optim/adamw.h"
+#include "optim/make_optimizer.h"
 #include "optim/schedule.h"
 #include "train/micro_batches.h"
 
@@ -23,7 +23,7 @@ struct StepOptions {
   double z_loss_multiplier = 0;
   double gradient_clipping_threshold = 0;  ///< 0: off
   ScheduleSpec schedule{};
-  AdamWOptions adamw{};
+  OptimizerOptions optimizer{};
 };
 
 /// A step in two halves, so that the caller can look at the numbers before anything changes.
@@ -42,7 +42,7 @@ class TrainStep {
   /// Forgets the gradients; weights, moments and their count stay. Marks the step as skipped.
   void skip(StepNumbers& numbers);
 
-  const AdamW& optimizer() const { return optimizer_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
 
  private:
   void forget_gradients();
@@ -51,7 +51,7 @@ class TrainStep {
   Decoder& decoder_;
   std::shared_ptr<const World> world_;
   StepOptions options_;
-  AdamW optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
 };
 
 /// Counted targets of the micro-batches over all ranks: the divisors of their step.
