@@ -76,6 +76,9 @@ StepOptions step_options(const Config& config) {
   options.gradient_clipping_threshold = config.gradient_clipping_threshold;
   options.schedule = schedule_spec(config);
   options.optimizer = optimizer_options(config);
+  if (config.skip_step_on_spikes) {
+    options.spike_guard = {.interval = config.skip_step_interval, .scaling_factor = config.skip_step_scaling_factor};
+  }
   return options;
 }
 

@@ -76,8 +76,7 @@ bool Trainer::train_one(int64_t step) {
   const std::optional<HostBatch> batch = train_source_->next();
   if (!batch) return false;
   StepNumbers numbers = step_.accumulate(*batch, step);
-  const bool is_finite = std::isfinite(numbers.loss) && std::isfinite(*numbers.raw_grad_norm);
-  if (is_finite) {
+  if (step_.accepts(numbers)) {
     step_.update(numbers);
   } else {
     step_.skip(numbers);
