@@ -30,10 +30,10 @@ void AdamW::update(const std::vector<OptimizerSlot>& slots, double learning_rate
   std::vector<AdamWOperands> fused[2];  // by `decays`: one call takes one decay
   for (const OptimizerSlot& slot : slots) {
     numbers.weight_decay = slot.decays ? options_.weight_decay : 0;
-    const AdamWOperands operands{slot.master, slot.grad, moments_of(slot, /*has_second=*/true)};
+    const AdamWOperands operands{slot.master, slot.grad, moments_of(slot, options_.m_type, /*has_second=*/true)};
     if (slot.master.is_cpu()) {
       adamw_update_cpu(numbers, operands);
-    } else if (form_ == AdamForm::kBiasCorrected && options_.eps_root == 0) {
+    } else if (form_ == AdamForm::kBiasCorrected && options_.eps_root == 0 && options_.m_type == at::kFloat) {
       fused[slot.decays].push_back(operands);
     } else {
       adamw_update_plain(numbers, operands);
@@ -48,11 +48,18 @@ void AdamW::update(const std::vector<OptimizerSlot>& slots, double learning_rate
 void adamw_update_cpu(const AdamWNumbers& numbers, const AdamWOperands& operands) {
   float* p = operands.p.data_ptr<float>();
   const float* grad = operands.grad.const_data_ptr<float>();
-  float* m = operands.moments.m.data_ptr<float>();
   float* v = operands.moments.v.data_ptr<float>();
-  at::parallel_for(0, operands.p.numel(), kAdamWGrain, [&](int64_t begin, int64_t end) {
-    adamw_update_span(numbers, p + begin, grad + begin, m + begin, v + begin, end - begin);
-  });
+  const auto run = [&](auto* m) {
+    at::parallel_for(0, operands.p.numel(), kAdamWGrain, [&](int64_t begin, int64_t end) {
+      adamw_update_span(numbers, p + begin, grad + begin, m + begin, v + begin, end - begin);
+    });
+  };
+  const at::Tensor& m = operands.moments.m;
+  if (m.scalar_type() == at::kBFloat16) {
+    run(static_cast<uint16_t*>(m.data_ptr()));
+  } else {
+    run(m.data_ptr<float>());
+  }
 }
 
 void adamw_update_fused(const AdamWNumbers& numbers, const std::vector<AdamWOperands>& operands) {
@@ -81,9 +88,11 @@ void adamw_update_plain(const AdamWNumbers& numbers, const AdamWOperands& operan
   const auto& [m, v] = operands.moments;
   const AdamFactors factors = numbers.factors();
   const at::Tensor grad = operands.grad.mul(numbers.grad_scale);
-  m.mul_(factors.b1).add_(grad, 1 - factors.b1);
+  const at::Tensor mean = m.to(at::kFloat);  // m itself where it is fp32
+  mean.mul_(factors.b1).add_(grad, 1 - factors.b1);
+  if (!mean.is_same(m)) m.copy_(mean);
   v.mul_(factors.b2).addcmul_(grad, grad, 1 - factors.b2);
-  const at::Tensor estimate = m.mul(numbers.learning_rate * factors.m_share);
+  const at::Tensor estimate = mean.mul(numbers.learning_rate * factors.m_share);
   if (factors.g_share != 0) estimate.add_(grad, numbers.learning_rate * factors.g_share);
   const at::Tensor denominator = v.mul(factors.v_share).add_(numbers.eps_root).sqrt_().add_(numbers.eps);
   operands.p.sub_(estimate.div(denominator).add_(operands.p, numbers.learning_rate * numbers.weight_decay));

@@ -11,13 +11,14 @@
 
 namespace ballast {
 
-/// Keys `adam_b1`, `adam_b2`, `adam_eps`, `adam_eps_root`, `adam_weight_decay`.
+/// Keys `adam_b1`, `adam_b2`, `adam_eps`, `adam_eps_root`, `adam_weight_decay`, `mu_dtype`.
 struct AdamWOptions {
   double b1 = 0.9;
   double b2 = 0.95;
   double eps = 1e-8;    ///< outside the root
   double eps_root = 0;  ///< inside the root
   double weight_decay = 0.1;
+  at::ScalarType m_type = at::kFloat;  ///< kFloat or kBFloat16; a mean is rounded after the step that formed it
 };
 
 /// With t = number of updates including this one and g = grad * grad_scale:
@@ -55,8 +56,8 @@ struct AdamWOperands {
 /// The update in one pass by our own kernel. CPU only.
 void adamw_update_cpu(const AdamWNumbers& numbers, const AdamWOperands& operands);
 
-/// The update of several parameters by at::_fused_adamw_; leaves grad * grad_scale in grad. Needs kBiasCorrected and
-/// eps_root 0.
+/// The update of several parameters by at::_fused_adamw_; leaves grad * grad_scale in grad. Needs kBiasCorrected,
+/// eps_root 0 and fp32 moments.
 void adamw_update_fused(const AdamWNumbers& numbers, const std::vector<AdamWOperands>& operands);
 
 /// The update as a chain of ATen operations. Any device; the reference of the other two.

@@ -13,7 +13,8 @@ OptimizerOptions optimizer_options(const Config& config) {
                   .b2 = config.adam_b2,
                   .eps = config.adam_eps,
                   .eps_root = config.adam_eps_root,
-                  .weight_decay = config.adam_weight_decay};
+                  .weight_decay = config.adam_weight_decay,
+                  .m_type = config.mu_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat};
   options.muon = {
       .beta = config.muon_beta, .weight_decay = config.muon_weight_decay, .consistent_rms = config.muon_consistent_rms};
   return options;

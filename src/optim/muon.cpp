@@ -54,10 +54,12 @@ void Muon::update_matrix(const OptimizerSlot& slot, double learning_rate, double
   const double t = static_cast<double>(step_count());
   const double beta = options_.beta;
   const at::Tensor grad = slot.grad.mul(grad_scale);
-  const at::Tensor& m = moments_of(slot, /*has_second=*/false).m;
-  m.mul_(beta).add_(grad, 1 - beta);
+  const at::Tensor& m = moments_of(slot, m_type_, /*has_second=*/false).m;
+  const at::Tensor mean = m.to(at::kFloat);  // m itself where it is fp32
+  mean.mul_(beta).add_(grad, 1 - beta);
+  if (!mean.is_same(m)) m.copy_(mean);
   const at::Tensor estimate =
-      m.mul(beta / (1 - std::pow(beta, t + 1))).add_(grad, (1 - beta) / (1 - std::pow(beta, t)));
+      mean.mul(beta / (1 - std::pow(beta, t + 1))).add_(grad, (1 - beta) / (1 - std::pow(beta, t)));
 
   const auto fan_out = static_cast<double>(slot.master.size(-2)), fan_in = static_cast<double>(slot.master.size(-1));
   const double scale = options_.consistent_rms ? *options_.consistent_rms * std::sqrt(std::max(fan_in, fan_out))

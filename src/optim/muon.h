@@ -25,12 +25,12 @@ struct MuonOptions {
 ///   s = sqrt(max(1, fan_out / fan_in)), or consistent_rms * sqrt(max(fan_in, fan_out))
 ///
 /// What is_muon_matrix() refuses is updated by AdamW with a Nesterov estimate (AdamForm::kNesterov) and the keys of
-/// AdamW. `adam_eps` serves both. Matrices have no second moment.
+/// AdamW. `adam_eps` and `mu_dtype` serve both. Matrices have no second moment.
 /// @source Jordan 2024, Muon; google-deepmind/optax optax/contrib/_muon.py
 class Muon : public AdamW {
  public:
   Muon(const MuonOptions& options, const AdamWOptions& adam)
-      : AdamW(adam, AdamForm::kNesterov), options_(options), eps_(adam.eps) {}
+      : AdamW(adam, AdamForm::kNesterov), options_(options), eps_(adam.eps), m_type_(adam.m_type) {}
 
  protected:
   void update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) override;
@@ -40,6 +40,7 @@ class Muon : public AdamW {
 
   MuonOptions options_;
   double eps_;
+  at::ScalarType m_type_;
 };
 
 /// Whether Muon updates the parameter as a matrix (its last two dimensions; earlier ones count matrices): it has at

@@ -12,15 +12,16 @@
 namespace ballast {
 namespace {
 
-void check_operand(const OptimizerSlot& slot, const char* what, const at::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.sizes() == slot.master.sizes() &&
+void check_operand(const OptimizerSlot& slot, const char* what, const at::Tensor& tensor,
+                   at::ScalarType type = at::kFloat) {
+  if (tensor.scalar_type() == type && tensor.is_contiguous() && tensor.sizes() == slot.master.sizes() &&
       tensor.device() == slot.master.device()) {
     return;
   }
   std::ostringstream got, need;
   got << tensor.scalar_type() << " " << tensor.sizes() << " on " << tensor.device()
       << (tensor.is_contiguous() ? "" : ", not contiguous");
-  need << "contiguous Float " << slot.master.sizes() << " on " << slot.master.device();
+  need << "contiguous " << type << " " << slot.master.sizes() << " on " << slot.master.device();
   Fault fault;
   fault.where = "optimizer.step";
   fault.what = std::string(what) + " of " + slot.name + " does not fit";
@@ -49,10 +50,10 @@ void Optimizer::restore(int64_t step_count, std::map<std::string, Moments> momen
   moments_ = std::move(moments);
 }
 
-Moments& Optimizer::moments_of(const OptimizerSlot& slot, bool has_second) {
+Moments& Optimizer::moments_of(const OptimizerSlot& slot, at::ScalarType m_type, bool has_second) {
   Moments& moments = moments_[slot.name];
-  if (!moments.m.defined()) moments.m = at::zeros_like(slot.master);
-  check_operand(slot, "first moment", moments.m);
+  if (!moments.m.defined()) moments.m = at::zeros_like(slot.master, slot.master.options().dtype(m_type));
+  check_operand(slot, "first moment", moments.m, m_type);
   if (!has_second) return moments;
   if (!moments.v.defined()) moments.v = at::zeros_like(slot.master);
   check_operand(slot, "second moment", moments.v);

@@ -20,10 +20,10 @@ struct OptimizerSlot {
   bool decays = true;  ///< weight decay applies
 };
 
-/// State of one parameter, shape of the parameter, fp32. What an optimizer does not need is undefined.
+/// State of one parameter, shape of the parameter. What an optimizer does not need is undefined.
 struct Moments {
-  at::Tensor m;  ///< running mean of the gradient
-  at::Tensor v;  ///< running mean of its square
+  at::Tensor m;  ///< running mean of the gradient, fp32 or bf16 (mu_dtype)
+  at::Tensor v;  ///< running mean of its square, fp32
 };
 
 class Optimizer {
@@ -46,8 +46,8 @@ class Optimizer {
   /// The update itself: every slot has a gradient, and step_count() counts this update.
   virtual void update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) = 0;
 
-  /// The state of a slot; zeros are made for what it lacks. v only with `has_second`.
-  Moments& moments_of(const OptimizerSlot& slot, bool has_second);
+  /// The state of a slot, m of type `m_type`; zeros are made for what it lacks. v only with `has_second`.
+  Moments& moments_of(const OptimizerSlot& slot, at::ScalarType m_type, bool has_second);
 
  private:
   int64_t step_count_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/update_kernel.h"
 
+#include <bit>
 #include <cmath>
 
 // The loader picks the widest clone that the processor can run.
@@ -26,9 +27,29 @@ AdamFactors AdamWNumbers::factors() const {
   return {b1, b2, 1 / missing(b1, t), 0, 1 / missing(b2, t)};
 }
 
-VECTOR_CLONES
-void adamw_update_span(const AdamWNumbers& numbers, float* __restrict p, const float* __restrict grad,
-                       float* __restrict m, float* __restrict v, int64_t count) {
+namespace {
+
+inline float loaded(float value) {
+  return value;
+}
+inline float loaded(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+inline void store(float value, float& place) {
+  place = value;
+}
+/// To bfloat16, ties to even; NaN stays NaN.
+inline void store(float value, uint16_t& place) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  place = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+}
+
+// Inlined into each of its callers' clones.
+template <class Stored>
+__attribute__((always_inline)) inline void update_elements(const AdamWNumbers& numbers, float* __restrict p,
+                                                           const float* __restrict grad, Stored* __restrict m,
+                                                           float* __restrict v, int64_t count) {
   const float scale = static_cast<float>(numbers.grad_scale);
   const AdamFactors factors = numbers.factors();
   const float b1 = static_cast<float>(factors.b1), one_minus_b1 = static_cast<float>(1 - factors.b1);
@@ -41,10 +62,23 @@ void adamw_update_span(const AdamWNumbers& numbers, float* __restrict p, const f
   const float decay = static_cast<float>(numbers.learning_rate * numbers.weight_decay);
   for (int64_t i = 0; i < count; ++i) {
     const float g = grad[i] * scale;
-    m[i] = b1 * m[i] + one_minus_b1 * g;
+    const float mean = b1 * loaded(m[i]) + one_minus_b1 * g;
+    store(mean, m[i]);
     v[i] = b2 * v[i] + one_minus_b2 * g * g;
-    p[i] -= (m_size * m[i] + g_size * g) / (std::sqrt(v[i] * v_share + eps_root) + eps) + decay * p[i];
+    p[i] -= (m_size * mean + g_size * g) / (std::sqrt(v[i] * v_share + eps_root) + eps) + decay * p[i];
   }
+}
+
+}  // namespace
+
+VECTOR_CLONES
+void adamw_update_span(const AdamWNumbers& numbers, float* p, const float* grad, float* m, float* v, int64_t count) {
+  update_elements(numbers, p, grad, m, v, count);
+}
+
+VECTOR_CLONES
+void adamw_update_span(const AdamWNumbers& numbers, float* p, const float* grad, uint16_t* m, float* v, int64_t count) {
+  update_elements(numbers, p, grad, m, v, count);
 }
 
 VECTOR_CLONES

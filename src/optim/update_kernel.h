@@ -38,6 +38,9 @@ struct AdamWNumbers {
 /// Updates p, m and v of `count` elements in place by the formula of AdamW (adamw.h).
 void adamw_update_span(const AdamWNumbers& numbers, float* p, const float* grad, float* m, float* v, int64_t count);
 
+/// The same with m in bfloat16, given as its bits. The step goes along the mean before it is rounded to be stored.
+void adamw_update_span(const AdamWNumbers& numbers, float* p, const float* grad, uint16_t* m, float* v, int64_t count);
+
 /// Sum of x[i]^2 in double. The order of summation is fixed, and the square of a float is exact in double, so every
 /// processor returns the same bits.
 double sum_of_squares(const float* x, int64_t count);

@@ -38,6 +38,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
     sums[2] += loss.z_N.sum(at::kDouble).item<double>();
   }
   world_->sum_over_data(sums);
+  if (options_.rounds_gradients) round_gradients();
   StepNumbers numbers;
   numbers.step = step;
   numbers.loss = sums[0];
@@ -47,6 +48,13 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   numbers.raw_grad_norm = global_norm(trainable(&Parameter::gradient));
   numbers.learning_rate = learning_rate_at(options_.schedule, step);
   return numbers;
+}
+
+void TrainStep::round_gradients() {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& gradient : trainable(&Parameter::gradient)) {
+    if (gradient.defined()) gradient.copy_(gradient.to(at::kBFloat16));
+  }
 }
 
 bool TrainStep::accepts(const StepNumbers& numbers) {

@@ -24,6 +24,7 @@ struct StepOptions {
   AccumulationSplit split = AccumulationSplit::kStrided;
   double z_loss_multiplier = 0;
   double gradient_clipping_threshold = 0;  ///< 0: off
+  bool rounds_gradients = false;           ///< grad_dtype=bfloat16: the summed gradients are rounded to it
   ScheduleSpec schedule{};
   OptimizerOptions optimizer{};
   std::optional<SpikeGuardOptions> spike_guard;  ///< skip_step_on_spikes
@@ -35,8 +36,8 @@ class TrainStep {
   TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options);
 
   /// Forward and backward of all micro-batches. Each one's backward runs on its final share of the objective, so the
-  /// sinks hold the step's gradient afterwards. Fills loss, ce_sum, z_sum, target_weight_sum, raw_grad_norm and
-  /// learning_rate.
+  /// sinks hold the step's gradient afterwards, fp32 in type. Fills loss, ce_sum, z_sum, target_weight_sum,
+  /// raw_grad_norm and learning_rate.
   StepNumbers accumulate(const HostBatch& batch, int64_t step);
 
   /// Whether the step may be taken: loss and gradient norm are finite and, with a spike guard, its cross-entropy a
@@ -56,6 +57,7 @@ class TrainStep {
   SpikeGuard* spike_guard() { return spike_guard_ ? &*spike_guard_ : nullptr; }
 
  private:
+  void round_gradients();
   /// Fills the norms, leaves no gradient behind.
   void finish(StepNumbers& numbers, double clip);
   std::vector<at::Tensor> trainable(at::Tensor Parameter::* member) const;

@@ -139,6 +139,53 @@ TEST(AdamW, CorrectedDecaysTakeTheSameStepsWithOtherMoments) {
   EXPECT_NEAR(optimizer.moments().at("w").v.item<double>(), 0.153846154, 1e-7);
 }
 
+// With m in bfloat16 a step starts from the stored mean and goes along the one before rounding.
+TEST(AdamW, FirstMomentInBFloat16IsRoundedAfterTheStep) {
+  for (const AdamForm form : {AdamForm::kBiasCorrected, AdamForm::kNesterov, AdamForm::kCorrectedDecay}) {
+    for (const Update& update : {Update(adamw_update_cpu), Update(adamw_update_plain)}) {
+      at::Generator generator = at::detail::createCPUGenerator(8);
+      AdamWNumbers n = usual_numbers();
+      n.form = form;
+      const at::TensorOptions bf16 = at::TensorOptions().dtype(at::kBFloat16);
+      AdamWOperands operands{at::randn({257}, generator), {}, {at::zeros({257}, bf16), at::zeros({257})}};
+      for (n.t = 1; n.t <= 3; ++n.t) {
+        operands.grad = at::randn({257}, generator);
+        const at::Tensor p = operands.p.to(at::kDouble), g = operands.grad.to(at::kDouble);
+        const double t = static_cast<double>(n.t);
+        // Decays of the stored means: corrected ones give (1 - b) / (1 - b^t) to the new value.
+        const bool is_corrected = form == AdamForm::kCorrectedDecay;
+        const double new_share = is_corrected ? (1 - n.b1) / (1 - std::pow(n.b1, t)) : 1 - n.b1;
+        const double new_square = is_corrected ? (1 - n.b2) / (1 - std::pow(n.b2, t)) : 1 - n.b2;
+        const at::Tensor m = operands.moments.m.to(at::kDouble) * (1 - new_share) + g * new_share;
+        const at::Tensor v = operands.moments.v.to(at::kDouble) * (1 - new_square) + g * g * new_square;
+        const double v_missing = is_corrected ? 1 : 1 - std::pow(n.b2, t);
+        at::Tensor direction = is_corrected ? m : m / (1 - std::pow(n.b1, t));
+        if (form == AdamForm::kNesterov) {
+          direction = m * (n.b1 / (1 - std::pow(n.b1, t + 1))) + g * ((1 - n.b1) / (1 - std::pow(n.b1, t)));
+        }
+        const at::Tensor expected =
+            p - n.learning_rate * (direction / ((v / v_missing).sqrt() + n.eps) + n.weight_decay * p);
+        update(n, operands);
+        EXPECT_LE((operands.p.to(at::kDouble) - expected).abs().max().item<double>(), 1e-6);
+        const at::Tensor rounding = (operands.moments.m.to(at::kDouble) - m).abs() - m.abs() / 256;
+        EXPECT_LE(rounding.max().item<double>(), 1e-7);
+        EXPECT_EQ(operands.moments.m.scalar_type(), at::kBFloat16);
+      }
+    }
+  }
+}
+
+TEST(AdamW, KernelRoundsLikeATen) {
+  at::Generator generator = at::detail::createCPUGenerator(8);
+  // With b1 = 0 the stored mean is the gradient; ties are among the values.
+  const at::Tensor values = at::cat({at::randn({10000}, generator), at::arange(4096) / 1024 + 1});
+  AdamWNumbers numbers = usual_numbers();
+  numbers.b1 = 0;
+  const at::Tensor m = at::zeros_like(values, at::kBFloat16);
+  adamw_update_cpu(numbers, {at::zeros_like(values), values, {m, at::zeros_like(values)}});
+  EXPECT_TRUE(at::equal(m, values.to(at::kBFloat16)));
+}
+
 TEST(AdamW, EpsRootSitsInsideTheRoot) {
   AdamWNumbers numbers = usual_numbers();
   numbers.eps_root = 0.3;

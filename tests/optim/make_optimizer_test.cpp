@@ -39,7 +39,9 @@ TEST(MakeOptimizer, EachTypeGivesItsTestPoint) {
 TEST(MakeOptimizer, KeysArrive) {
   const OptimizerOptions options = optimizer_options(config_from_pairs(
       {"opt_type=muon", "adam_b1=0.8", "adam_b2=0.85", "adam_eps=1e-6", "adam_eps_root=1e-7", "adam_weight_decay=0.3",
-       "muon_beta=0.7", "muon_weight_decay=0.2", "muon_consistent_rms=0.25"}));
+       "muon_beta=0.7", "muon_weight_decay=0.2", "muon_consistent_rms=0.25", "mu_dtype=bfloat16"}));
+  EXPECT_EQ(options.adam.m_type, at::kBFloat16);
+  EXPECT_EQ(optimizer_options(config_from_pairs({"weight_dtype=bfloat16"})).adam.m_type, at::kFloat);
   EXPECT_EQ(options.opt_type, "muon");
   EXPECT_EQ(options.adam.b1, 0.8);
   EXPECT_EQ(options.adam.b2, 0.85);

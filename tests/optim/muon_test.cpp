@@ -159,6 +159,23 @@ TEST(Muon, EmbeddingHeadAndVectorsGoToAdamWWithNesterovEstimate) {
   EXPECT_EQ(muon.step_count(), 3);
 }
 
+TEST(Muon, MomentumInBFloat16IsRoundedAfterTheStep) {
+  at::Generator generator = at::detail::createCPUGenerator(6);
+  const at::Tensor p = at::randn({6, 4}, generator), q = p.clone(), grad = at::randn({6, 4}, generator);
+  Muon whole(MuonOptions{}, AdamWOptions{}), rounded(MuonOptions{}, AdamWOptions{.m_type = at::kBFloat16});
+  whole.step(std::vector{muon_slot(kMatrix, p, grad)}, .1, 1);
+  rounded.step(std::vector{muon_slot(kMatrix, q, grad)}, .1, 1);
+  EXPECT_TRUE(at::equal(p, q));
+  EXPECT_TRUE(at::equal(rounded.moments().at(kMatrix).m, whole.moments().at(kMatrix).m.to(at::kBFloat16)));
+
+  // A second step from the rounded momentum equals one of an optimizer that was given it in fp32.
+  Muon given(MuonOptions{}, AdamWOptions{});
+  given.restore(1, {{kMatrix, {rounded.moments().at(kMatrix).m.to(at::kFloat), {}}}});
+  given.step(std::vector{muon_slot(kMatrix, p, grad)}, .1, 1);
+  rounded.step(std::vector{muon_slot(kMatrix, q, grad)}, .1, 1);
+  EXPECT_TRUE(at::equal(p, q));
+}
+
 TEST(Muon, OnlyMembersDecay) {
   const at::Tensor kept = at::ones({2, 2}), decayed = at::ones({2, 2});
   Muon muon(MuonOptions{.beta = .95, .weight_decay = .5, .consistent_rms = {}}, AdamWOptions{});

@@ -27,6 +27,14 @@ TEST(Optimizers, EveryTypeTrains) {
   }
 }
 
+TEST(Optimizers, BFloat16MomentsAndGradientsStayNearFloat32) {
+  const std::vector<double> exact = losses_with({});
+  const std::vector<double> rounded = losses_with({"mu_dtype=bfloat16", "grad_dtype=bfloat16"});
+  EXPECT_NE(rounded, exact);
+  // Both round relative to 2^-9, and a step moves along a ratio of the two.
+  for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(rounded[i] / exact[i], 1.0, 5e-3) << "step " << i;
+}
+
 TEST(Optimizers, SpikesAreSkippedAndTheRunGoesOn) {
   const ProgramFolder folder;
   // Factor 0 and a window of two: every step whose loss or norm lies above the mean of the two before is skipped.

@@ -124,6 +124,27 @@ TEST(TrainStep, ASkippedStepChangesNothingButTheRecord) {
   EXPECT_EQ(*a.param_norm, *b.param_norm);
 }
 
+TEST(TrainStep, GradientsAreRoundedOnceAfterTheirSum) {
+  StepOptions options = options_with(2);
+  const auto reference = tiny_decoder(tiny_spec()), decoder = tiny_decoder(tiny_spec());
+  TrainStep whole(*reference, single_rank_world(), options);
+  options.rounds_gradients = true;
+  TrainStep rounded(*decoder, single_rank_world(), options);
+  const StepNumbers exact = whole.accumulate(tiny_batch(4, 12), 0), numbers = rounded.accumulate(tiny_batch(4, 12), 0);
+  std::vector<at::Tensor> gradients;
+  for (size_t u = 0; u < decoder->units().size(); ++u) {
+    for (size_t i = 0; i < decoder->units()[u]->parameters().size(); ++i) {
+      const at::Tensor& gradient = decoder->units()[u]->parameters()[i].gradient;
+      EXPECT_TRUE(
+          at::equal(gradient, reference->units()[u]->parameters()[i].gradient.to(at::kBFloat16).to(at::kFloat)));
+      gradients.push_back(gradient);
+    }
+  }
+  EXPECT_EQ(*numbers.raw_grad_norm, global_norm(gradients));
+  EXPECT_NE(*numbers.raw_grad_norm, *exact.raw_grad_norm);
+  EXPECT_EQ(numbers.loss, exact.loss);
+}
+
 TEST(TrainStep, ASpikeIsSkippedAndTheRateGoesOn) {
   StepOptions options = options_with(1);
   options.spike_guard = {.interval = 4, .scaling_factor = 2};
