@@ -134,6 +134,33 @@ void check_evaluation(const Config& config) {
   }
 }
 
+/// Keys that only some optimizers read.
+struct OptimizerKey {
+  const char* key;
+  std::string_view readers;  // opt_types
+};
+constexpr OptimizerKey kOptimizerKeys[] = {
+    {"adam_b1", "adamw|adam_pax|muon"},
+    {"adam_b2", "adamw|adam_pax|muon"},
+    {"adam_eps", "adamw|adam_pax|muon"},
+    {"adam_eps_root", "adamw|adam_pax|muon"},
+    {"adam_weight_decay", "adamw|adam_pax|muon"},
+    {"adamw_mask", "adamw|adam_pax|muon"},
+    {"mu_dtype", "adamw|adam_pax|muon"},
+    {"muon_beta", "muon"},
+    {"muon_weight_decay", "muon"},
+    {"muon_consistent_rms", "muon"},
+};
+
+void warn_of_idle_optimizer_keys(const Config& config) {
+  for (const OptimizerKey& row : kOptimizerKeys) {
+    const KeyInfo& key = *find_key(row.key);
+    if (find_listed(*find_key("opt_type"), row.readers, config.opt_type)) continue;
+    if (get_value(config, key) == key.default_value()) continue;
+    log_warning(place_of(config.origin(row.key), row.key) + " has no effect with opt_type=" + config.opt_type);
+  }
+}
+
 void remark_on_values(const Config& config) {
   for (const KeyInfo& key : key_table()) {
     if (key.rule.remark_text.empty()) continue;
@@ -193,6 +220,7 @@ void check_together(const Config& config, bool needs_data) {
   if (!needs_data) return;
   check_data(config);
   check_evaluation(config);
+  warn_of_idle_optimizer_keys(config);
   remark_on_values(config);
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "config/checks.h"
+#include "config/rampup.h"
 #include "errors/errors.h"
 #include "errors/log.h"
 
@@ -131,6 +132,7 @@ void derive_values(Config& config, int64_t num_devices, const std::map<std::stri
   if (config.hardware == "tpu") put(config, "hardware", config.hardware, std::string("auto"));
   derive_sizes(config);
   derive_batch_sizes(config, num_devices);
+  batch_rampup(config);  // its checks
   derive_steps(config);
   derive_tokenizer(config);
   derive_folders(config, environment, needs_data);

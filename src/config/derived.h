@@ -17,7 +17,7 @@ namespace ballast {
 ///   micro-batch rows = floor(devices * per_device_batch_size), a step's rows that times gradient_accumulation_steps;
 ///   with less than one row a device, one row a device is loaded
 ///
-/// @throws ConfigError if both step counts are -1 or a micro-batch has no row
+/// @throws ConfigError if both step counts are -1, a micro-batch has no row or a batch ramp has no plan
 /// @source AI-Hypercomputer/maxtext src/maxtext/configs/types.py
 void derive_values(Config& config, int64_t num_devices, const std::map<std::string, std::string>& environment,
                    bool needs_data);

@@ -10,19 +10,20 @@ namespace ballast {
 
 using nlohmann::json;
 
-RowBlockSource::RowBlockSource(std::unique_ptr<BatchSource> source, int64_t first_row, int64_t num_rows)
-    : source_(std::move(source)), first_row_(first_row), num_rows_(num_rows) {}
+RowBlockSource::RowBlockSource(std::unique_ptr<BatchSource> source, int64_t rank, int64_t count)
+    : source_(std::move(source)), rank_(rank), count_(count) {}
 
 std::optional<HostBatch> RowBlockSource::next() {
   std::optional<HostBatch> batch = source_->next();
   if (!batch) return batch;
-  BALLAST_CHECK(first_row_ + num_rows_ <= batch->rows, "the block lies in the batch");
-  const int64_t begin = first_row_ * batch->length;
-  const int64_t end = begin + num_rows_ * batch->length;
+  BALLAST_CHECK(batch->rows % count_ == 0, "the rows of a batch divide over the ranks");
+  const int64_t num_rows = batch->rows / count_;
+  const int64_t begin = rank_ * num_rows * batch->length;
+  const int64_t end = begin + num_rows * batch->length;
   for (auto* array : batch->arrays()) {
     *array = std::vector<int32_t>(array->begin() + begin, array->begin() + end);
   }
-  batch->rows = num_rows_;
+  batch->rows = num_rows;
   return batch;
 }
 

@@ -11,10 +11,10 @@
 
 namespace ballast {
 
-/// A contiguous block of each batch's rows: [first_row, first_row + num_rows).
+/// Block `rank` of `count` equal, contiguous blocks of each batch's rows.
 class RowBlockSource : public BatchSource {
  public:
-  RowBlockSource(std::unique_ptr<BatchSource> source, int64_t first_row, int64_t num_rows);
+  RowBlockSource(std::unique_ptr<BatchSource> source, int64_t rank, int64_t count);
   std::optional<HostBatch> next() override;
   void reset() override { source_->reset(); }
   nlohmann::json state() const override;
@@ -22,8 +22,8 @@ class RowBlockSource : public BatchSource {
 
  private:
   std::unique_ptr<BatchSource> source_;
-  int64_t first_row_;
-  int64_t num_rows_;
+  int64_t rank_;
+  int64_t count_;
 };
 
 /// The first batch, over and over (reuse_example_batch). Its state is empty: a new source makes the same batch.

@@ -10,6 +10,7 @@
 #include "data/document_shuffle.h"
 #include "data/packing.h"
 #include "data/prefetch.h"
+#include "data/rampup_source.h"
 #include "data/recorded.h"
 #include "data/row_batches.h"
 #include "data/split_files.h"
@@ -155,14 +156,13 @@ std::unique_ptr<BatchSource> make_source(const Config& config, const DataShard& 
   if (purpose.pads_without_end) {
     source = std::make_unique<EndlessPaddingSource>(std::move(source), purpose.rows, config.max_target_length);
   }
-  if (shard.count > 1) {
-    BALLAST_CHECK(purpose.rows % shard.count == 0, "the rows of a batch divide over the ranks");
-    const int64_t num_rows = purpose.rows / shard.count;
-    source = std::make_unique<RowBlockSource>(std::move(source), shard.rank * num_rows, num_rows);
+  const bool repeats = purpose.is_training && config.reuse_example_batch > 0;
+  if (repeats) source = std::make_unique<RepeatFirstSource>(std::move(source));
+  if (const std::optional<BatchRampup> rampup = batch_rampup(config); rampup && purpose.is_training) {
+    source = std::make_unique<RampupSource>(std::move(source), *rampup);
   }
-  if (purpose.is_training && config.reuse_example_batch > 0) {
-    source = std::make_unique<RepeatFirstSource>(std::move(source));
-  } else if (config.dataset_type == "hf") {
+  if (shard.count > 1) source = std::make_unique<RowBlockSource>(std::move(source), shard.rank, shard.count);
+  if (config.dataset_type == "hf" && !repeats) {
     source = std::make_unique<PrefetchSource>(std::move(source), config.reader_queue_batches);
   }
   return source;

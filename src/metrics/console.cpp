@@ -2,6 +2,7 @@
 #include "metrics/console.h"
 
 #include "config/config.h"
+#include "config/rampup.h"
 #include "metrics/number.h"
 
 namespace ballast {
@@ -41,6 +42,7 @@ ConsoleOptions console_options(const Config& config) {
   options.has_experts = config.num_experts > 1;
   options.has_mtp = config.mtp_num_layers > 0;
   options.has_indexer = config.use_indexer;
+  if (const std::optional<BatchRampup> rampup = batch_rampup(config)) options.rampup_end_step = rampup->end_step();
   return options;
 }
 

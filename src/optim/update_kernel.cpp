@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/update_kernel.h"
 
+#include <bit>
 #include <cmath>
 
 // The loader picks the widest clone that the processor can run.
@@ -12,31 +13,72 @@
 
 namespace ballast {
 
-double AdamWNumbers::m_correction() const {
-  return 1 / (1 - std::pow(b1, static_cast<double>(t)));
+AdamFactors AdamWNumbers::factors() const {
+  // 1 - b^exponent
+  const auto missing = [](double b, int64_t exponent) { return 1 - std::pow(b, static_cast<double>(exponent)); };
+  switch (form) {
+    case AdamForm::kNesterov:
+      return {b1, b2, b1 / missing(b1, t + 1), (1 - b1) / missing(b1, t), 1 / missing(b2, t)};
+    case AdamForm::kCorrectedDecay:
+      return {b1 * missing(b1, t - 1) / missing(b1, t), b2 * missing(b2, t - 1) / missing(b2, t), 1, 0, 1};
+    case AdamForm::kBiasCorrected:
+      break;
+  }
+  return {b1, b2, 1 / missing(b1, t), 0, 1 / missing(b2, t)};
 }
 
-double AdamWNumbers::v_correction() const {
-  return 1 / (1 - std::pow(b2, static_cast<double>(t)));
+namespace {
+
+inline float loaded(float value) {
+  return value;
+}
+inline float loaded(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+inline void store(float value, float& place) {
+  place = value;
+}
+/// To bfloat16, ties to even; NaN stays NaN.
+inline void store(float value, uint16_t& place) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  place = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
 }
 
-VECTOR_CLONES
-void adamw_update_span(const AdamWNumbers& numbers, float* __restrict p, const float* __restrict grad,
-                       float* __restrict m, float* __restrict v, int64_t count) {
+// Inlined into each of its callers' clones.
+template <class Stored>
+__attribute__((always_inline)) inline void update_elements(const AdamWNumbers& numbers, float* __restrict p,
+                                                           const float* __restrict grad, Stored* __restrict m,
+                                                           float* __restrict v, int64_t count) {
   const float scale = static_cast<float>(numbers.grad_scale);
-  const float b1 = static_cast<float>(numbers.b1), one_minus_b1 = static_cast<float>(1 - numbers.b1);
-  const float b2 = static_cast<float>(numbers.b2), one_minus_b2 = static_cast<float>(1 - numbers.b2);
+  const AdamFactors factors = numbers.factors();
+  const float b1 = static_cast<float>(factors.b1), one_minus_b1 = static_cast<float>(1 - factors.b1);
+  const float b2 = static_cast<float>(factors.b2), one_minus_b2 = static_cast<float>(1 - factors.b2);
   const float eps = static_cast<float>(numbers.eps), eps_root = static_cast<float>(numbers.eps_root);
-  const float step_size = static_cast<float>(numbers.learning_rate * numbers.m_correction());
-  const float v_correction = static_cast<float>(numbers.v_correction());
+  const float m_size = static_cast<float>(numbers.learning_rate * factors.m_share);
+  const float g_size = static_cast<float>(numbers.learning_rate * factors.g_share);
+  const float v_share = static_cast<float>(factors.v_share);
   // Not folded into p * (1 - decay): next to 1, a decay of 1e-6 would keep two digits.
   const float decay = static_cast<float>(numbers.learning_rate * numbers.weight_decay);
   for (int64_t i = 0; i < count; ++i) {
     const float g = grad[i] * scale;
-    m[i] = b1 * m[i] + one_minus_b1 * g;
+    const float mean = b1 * loaded(m[i]) + one_minus_b1 * g;
+    store(mean, m[i]);
     v[i] = b2 * v[i] + one_minus_b2 * g * g;
-    p[i] -= step_size * m[i] / (std::sqrt(v[i] * v_correction + eps_root) + eps) + decay * p[i];
+    p[i] -= (m_size * mean + g_size * g) / (std::sqrt(v[i] * v_share + eps_root) + eps) + decay * p[i];
   }
+}
+
+}  // namespace
+
+VECTOR_CLONES
+void adamw_update_span(const AdamWNumbers& numbers, float* p, const float* grad, float* m, float* v, int64_t count) {
+  update_elements(numbers, p, grad, m, v, count);
+}
+
+VECTOR_CLONES
+void adamw_update_span(const AdamWNumbers& numbers, float* p, const float* grad, uint16_t* m, float* v, int64_t count) {
+  update_elements(numbers, p, grad, m, v, count);
 }
 
 VECTOR_CLONES

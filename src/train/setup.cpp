@@ -75,11 +75,11 @@ StepOptions step_options(const Config& config) {
   options.z_loss_multiplier = config.z_loss_multiplier;
   options.gradient_clipping_threshold = config.gradient_clipping_threshold;
   options.schedule = schedule_spec(config);
-  options.adamw = {.b1 = config.adam_b1,
-                   .b2 = config.adam_b2,
-                   .eps = config.adam_eps,
-                   .eps_root = config.adam_eps_root,
-                   .weight_decay = config.adam_weight_decay};
+  options.rounds_gradients = config.grad_dtype == "bfloat16";
+  options.optimizer = optimizer_options(config);
+  if (config.skip_step_on_spikes) {
+    options.spike_guard = {.interval = config.skip_step_interval, .scaling_factor = config.skip_step_scaling_factor};
+  }
   return options;
 }
 

@@ -15,7 +15,9 @@ StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const W
 }
 
 TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options)
-    : decoder_(decoder), world_(std::move(world)), options_(options), optimizer_(options.adamw) {}
+    : decoder_(decoder), world_(std::move(world)), options_(options), optimizer_(make_optimizer(options.optimizer)) {
+  if (options.spike_guard) spike_guard_.emplace(*options.spike_guard);
+}
 
 StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   const std::vector<MicroBatch> micro_batches =
@@ -36,6 +38,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
     sums[2] += loss.z_N.sum(at::kDouble).item<double>();
   }
   world_->sum_over_data(sums);
+  if (options_.rounds_gradients) round_gradients();
   StepNumbers numbers;
   numbers.step = step;
   numbers.loss = sums[0];
@@ -45,6 +48,19 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   numbers.raw_grad_norm = global_norm(trainable(&Parameter::gradient));
   numbers.learning_rate = learning_rate_at(options_.schedule, step);
   return numbers;
+}
+
+void TrainStep::round_gradients() {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& gradient : trainable(&Parameter::gradient)) {
+    if (gradient.defined()) gradient.copy_(gradient.to(at::kBFloat16));
+  }
+}
+
+bool TrainStep::accepts(const StepNumbers& numbers) {
+  if (!std::isfinite(numbers.loss) || !std::isfinite(*numbers.raw_grad_norm)) return false;
+  if (!spike_guard_ || numbers.target_weight_sum == 0) return true;
+  return spike_guard_->accepts(numbers.ce_sum / numbers.target_weight_sum, *numbers.raw_grad_norm);
 }
 
 void TrainStep::update(StepNumbers& numbers) {
@@ -57,19 +73,20 @@ void TrainStep::update(StepNumbers& numbers) {
       slots.push_back({parameter.spec.name, parameter.master, parameter.gradient, parameter.decays});
     }
   }
-  optimizer_.step(slots, numbers.learning_rate, factor);
-  numbers.grad_norm = *numbers.raw_grad_norm * factor;
-  numbers.param_norm = global_norm(trainable(&Parameter::master));
-  forget_gradients();
+  optimizer_->step(slots, numbers.learning_rate, factor);
   for (const UnitPtr& unit : decoder_.units()) unit->drop_copies();
+  if (spike_guard_) numbers.is_step_skipped = false;
+  finish(numbers, factor);
 }
 
 void TrainStep::skip(StepNumbers& numbers) {
   numbers.is_step_skipped = true;
-  forget_gradients();
+  finish(numbers, clip_factor(*numbers.raw_grad_norm, options_.gradient_clipping_threshold));
 }
 
-void TrainStep::forget_gradients() {
+void TrainStep::finish(StepNumbers& numbers, double clip) {
+  if (std::isfinite(*numbers.raw_grad_norm)) numbers.grad_norm = *numbers.raw_grad_norm * clip;
+  numbers.param_norm = global_norm(trainable(&Parameter::master));
   for (const UnitPtr& unit : decoder_.units()) unit->clear_gradients();
 }
 

@@ -3,14 +3,16 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/batch.h"
 #include "dist/world.h"
 #include "metrics/train_record.h"
 #include "models/decoder.h"
-#include "optim/adamw.h"
+#include "optim/make_optimizer.h"
 #include "optim/schedule.h"
+#include "optim/spike_guard.h"
 #include "train/micro_batches.h"
 
 namespace ballast {
@@ -22,8 +24,10 @@ struct StepOptions {
   AccumulationSplit split = AccumulationSplit::kStrided;
   double z_loss_multiplier = 0;
   double gradient_clipping_threshold = 0;  ///< 0: off
+  bool rounds_gradients = false;           ///< grad_dtype=bfloat16: the summed gradients are rounded to it
   ScheduleSpec schedule{};
-  AdamWOptions adamw{};
+  OptimizerOptions optimizer{};
+  std::optional<SpikeGuardOptions> spike_guard;  ///< skip_step_on_spikes
 };
 
 /// A step in two halves, so that the caller can look at the numbers before anything changes.
@@ -32,26 +36,37 @@ class TrainStep {
   TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options);
 
   /// Forward and backward of all micro-batches. Each one's backward runs on its final share of the objective, so the
-  /// sinks hold the step's gradient afterwards. Fills loss, ce_sum, z_sum, target_weight_sum, raw_grad_norm and
-  /// learning_rate.
+  /// sinks hold the step's gradient afterwards, fp32 in type. Fills loss, ce_sum, z_sum, target_weight_sum,
+  /// raw_grad_norm and learning_rate.
   StepNumbers accumulate(const HostBatch& batch, int64_t step);
+
+  /// Whether the step may be taken: loss and gradient norm are finite and, with a spike guard, its cross-entropy a
+  /// token and its raw norm are in line with the steps before. Asked once a step: the guard remembers the numbers. A
+  /// step without targets is neither judged nor remembered.
+  bool accepts(const StepNumbers& numbers);
 
   /// Clips, updates and forgets the gradients. Fills grad_norm and param_norm.
   void update(StepNumbers& numbers);
 
-  /// Forgets the gradients; weights, moments and their count stay. Marks the step as skipped.
+  /// Forgets the gradients; weights, moments and their count stay. Marks the step as skipped. Fills param_norm and, if
+  /// the raw norm is finite, grad_norm.
   void skip(StepNumbers& numbers);
 
-  const AdamW& optimizer() const { return optimizer_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
+  /// Null without skip_step_on_spikes.
+  SpikeGuard* spike_guard() { return spike_guard_ ? &*spike_guard_ : nullptr; }
 
  private:
-  void forget_gradients();
+  void round_gradients();
+  /// Fills the norms, leaves no gradient behind.
+  void finish(StepNumbers& numbers, double clip);
   std::vector<at::Tensor> trainable(at::Tensor Parameter::* member) const;
 
   Decoder& decoder_;
   std::shared_ptr<const World> world_;
   StepOptions options_;
-  AdamW optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<SpikeGuard> spike_guard_;
 };
 
 /// Counted targets of the micro-batches over all ranks: the divisors of their step.

@@ -76,22 +76,26 @@ bool Trainer::train_one(int64_t step) {
   const std::optional<HostBatch> batch = train_source_->next();
   if (!batch) return false;
   StepNumbers numbers = step_.accumulate(*batch, step);
-  const bool is_finite = std::isfinite(numbers.loss) && std::isfinite(*numbers.raw_grad_norm);
-  if (is_finite) {
+  if (step_.accepts(numbers)) {
     step_.update(numbers);
   } else {
     step_.skip(numbers);
   }
   numbers.step_seconds = seconds_since(start);
-  numbers.tflops = tflops_per_step_;
-  numbers.tokens = tokens_per_device(config_);
+  double tokens = tokens_per_device(config_);
+  if (step < console_.rampup_end_step) {
+    tokens = static_cast<double>(batch->rows * batch->length);
+  } else {
+    numbers.tflops = tflops_per_step_;
+    numbers.tokens = tokens;
+  }
   numbers.peak_tflops = peak_tflops(config_, /*device_name=*/{});
   const Record record = train_record(numbers);
   print(train_line(record, console_));
   writer_.write(record);
   check_finite(numbers);
   progress_.update(step + 1, numbers.step_seconds,
-                   *numbers.tokens * static_cast<double>(world_->data_size()) / numbers.step_seconds);
+                   tokens * static_cast<double>(world_->data_size()) / numbers.step_seconds);
   return true;
 }
 

@@ -111,7 +111,7 @@ TEST_F(RecordedSourceTest, NamesWhatDoesNotFit) {
 TEST_F(RecordedSourceTest, AroundItRowBlocksRepetitionAndPaddingWork) {
   write({1, 2, 3, 4, 11, 12, 13, 14}, {2, 2, 2});
   const auto source = [&] { return std::make_unique<RecordedSource>(RecordedSettings{path(), 2, 1, 50}); };
-  RowBlockSource block(source(), 1, 1);
+  RowBlockSource block(source(), 1, 2);
   EXPECT_EQ(block.next()->inputs, Ids{3});
   EXPECT_EQ(block.next()->targets, Ids{14});
   EXPECT_EQ(block.next(), std::nullopt);
@@ -120,7 +120,7 @@ TEST_F(RecordedSourceTest, AroundItRowBlocksRepetitionAndPaddingWork) {
   EndlessPaddingSource endless(source(), 2, 1);
   drain(endless, 2);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(endless.next()->inputs_segmentation, (Ids{0, 0}));
-  const auto make_block = [&] { return std::make_unique<RowBlockSource>(source(), 1, 1); };
+  const auto make_block = [&] { return std::make_unique<RowBlockSource>(source(), 1, 2); };
   expect_exact_resume(make_block);
   expect_exact_resume([&] { return std::make_unique<RepeatFirstSource>(source()); }, 5);
   expect_exact_resume([&] { return std::make_unique<EndlessPaddingSource>(source(), 2, 1); }, 5);

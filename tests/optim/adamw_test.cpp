@@ -21,15 +21,25 @@ OptimizerSlot slot_of(const std::string& name, at::Tensor master, at::Tensor gra
 
 /// The update of one element, longhand in double.
 struct Element {
-  double p = 0, m = 0, v = 0;
+  double p = 0;
+  double m_mean = 0, v_mean = 0;  // running means that start at zero
+  double m = 0, v = 0;            // what the form stores
 
   void update(const AdamWNumbers& n, double grad) {
     const double t = static_cast<double>(n.t);
     const double g = grad * n.grad_scale;
-    m = n.b1 * m + (1 - n.b1) * g;
-    v = n.b2 * v + (1 - n.b2) * g * g;
-    const double m_hat = m / (1 - std::pow(n.b1, t)), v_hat = v / (1 - std::pow(n.b2, t));
-    p -= n.learning_rate * (m_hat / (std::sqrt(v_hat + n.eps_root) + n.eps) + n.weight_decay * p);
+    m_mean = n.b1 * m_mean + (1 - n.b1) * g;
+    v_mean = n.b2 * v_mean + (1 - n.b2) * g * g;
+    const double m_hat = m_mean / (1 - std::pow(n.b1, t)), v_hat = v_mean / (1 - std::pow(n.b2, t));
+    double direction = m_hat;
+    if (n.form == AdamForm::kNesterov) {
+      direction = n.b1 * m_mean / (1 - std::pow(n.b1, t + 1)) + (1 - n.b1) * g / (1 - std::pow(n.b1, t));
+    }
+    p -= n.learning_rate * (direction / (std::sqrt(v_hat + n.eps_root) + n.eps) + n.weight_decay * p);
+    // The corrected decays keep the means free of their start at zero.
+    const bool is_corrected = n.form == AdamForm::kCorrectedDecay;
+    m = is_corrected ? m_hat : m_mean;
+    v = is_corrected ? v_hat : v_mean;
   }
 };
 
@@ -102,6 +112,80 @@ TEST(AdamW, EveryPathIsTheLonghandUpdate) {
   }
 }
 
+TEST(AdamW, EveryFormIsItsLonghandUpdate) {
+  for (const AdamForm form : {AdamForm::kNesterov, AdamForm::kCorrectedDecay}) {
+    for (const auto& shape : kShapes) {
+      AdamWNumbers numbers = usual_numbers();
+      numbers.form = form;
+      numbers.grad_scale = 0.37;
+      numbers.eps_root = 1e-3;
+      expect_longhand(adamw_update_cpu, numbers, shape);
+      expect_longhand(adamw_update_plain, numbers, shape);
+    }
+  }
+}
+
+TEST(AdamW, CorrectedDecaysTakeTheSameStepsWithOtherMoments) {
+  AdamW optimizer(AdamWOptions{.b1 = .9, .b2 = .95, .eps = 1e-8, .eps_root = 0, .weight_decay = .1},
+                  AdamForm::kCorrectedDecay);
+  const at::Tensor p = at::tensor({1.f});
+  optimizer.step(std::vector{slot_of("w", p, at::tensor({.5f}))}, .1, 1);
+  EXPECT_NEAR(p.item<double>(), 0.890000002, 1e-7);
+  EXPECT_NEAR(optimizer.moments().at("w").m.item<double>(), 0.5, 1e-8);
+  EXPECT_NEAR(optimizer.moments().at("w").v.item<double>(), 0.25, 1e-8);
+  optimizer.step(std::vector{slot_of("w", p, at::tensor({-.25f}))}, .1, 1);
+  EXPECT_NEAR(p.item<double>(), 0.854263058, 1e-7);
+  EXPECT_NEAR(optimizer.moments().at("w").m.item<double>(), 0.105263158, 1e-7);
+  EXPECT_NEAR(optimizer.moments().at("w").v.item<double>(), 0.153846154, 1e-7);
+}
+
+// With m in bfloat16 a step starts from the stored mean and goes along the one before rounding.
+TEST(AdamW, FirstMomentInBFloat16IsRoundedAfterTheStep) {
+  for (const AdamForm form : {AdamForm::kBiasCorrected, AdamForm::kNesterov, AdamForm::kCorrectedDecay}) {
+    for (const Update& update : {Update(adamw_update_cpu), Update(adamw_update_plain)}) {
+      at::Generator generator = at::detail::createCPUGenerator(8);
+      AdamWNumbers n = usual_numbers();
+      n.form = form;
+      const at::TensorOptions bf16 = at::TensorOptions().dtype(at::kBFloat16);
+      AdamWOperands operands{at::randn({257}, generator), {}, {at::zeros({257}, bf16), at::zeros({257})}};
+      for (n.t = 1; n.t <= 3; ++n.t) {
+        operands.grad = at::randn({257}, generator);
+        const at::Tensor p = operands.p.to(at::kDouble), g = operands.grad.to(at::kDouble);
+        const double t = static_cast<double>(n.t);
+        // Decays of the stored means: corrected ones give (1 - b) / (1 - b^t) to the new value.
+        const bool is_corrected = form == AdamForm::kCorrectedDecay;
+        const double new_share = is_corrected ? (1 - n.b1) / (1 - std::pow(n.b1, t)) : 1 - n.b1;
+        const double new_square = is_corrected ? (1 - n.b2) / (1 - std::pow(n.b2, t)) : 1 - n.b2;
+        const at::Tensor m = operands.moments.m.to(at::kDouble) * (1 - new_share) + g * new_share;
+        const at::Tensor v = operands.moments.v.to(at::kDouble) * (1 - new_square) + g * g * new_square;
+        const double v_missing = is_corrected ? 1 : 1 - std::pow(n.b2, t);
+        at::Tensor direction = is_corrected ? m : m / (1 - std::pow(n.b1, t));
+        if (form == AdamForm::kNesterov) {
+          direction = m * (n.b1 / (1 - std::pow(n.b1, t + 1))) + g * ((1 - n.b1) / (1 - std::pow(n.b1, t)));
+        }
+        const at::Tensor expected =
+            p - n.learning_rate * (direction / ((v / v_missing).sqrt() + n.eps) + n.weight_decay * p);
+        update(n, operands);
+        EXPECT_LE((operands.p.to(at::kDouble) - expected).abs().max().item<double>(), 1e-6);
+        const at::Tensor rounding = (operands.moments.m.to(at::kDouble) - m).abs() - m.abs() / 256;
+        EXPECT_LE(rounding.max().item<double>(), 1e-7);
+        EXPECT_EQ(operands.moments.m.scalar_type(), at::kBFloat16);
+      }
+    }
+  }
+}
+
+TEST(AdamW, KernelRoundsLikeATen) {
+  at::Generator generator = at::detail::createCPUGenerator(8);
+  // With b1 = 0 the stored mean is the gradient; ties are among the values.
+  const at::Tensor values = at::cat({at::randn({10000}, generator), at::arange(4096) / 1024 + 1});
+  AdamWNumbers numbers = usual_numbers();
+  numbers.b1 = 0;
+  const at::Tensor m = at::zeros_like(values, at::kBFloat16);
+  adamw_update_cpu(numbers, {at::zeros_like(values), values, {m, at::zeros_like(values)}});
+  EXPECT_TRUE(at::equal(m, values.to(at::kBFloat16)));
+}
+
 TEST(AdamW, EpsRootSitsInsideTheRoot) {
   AdamWNumbers numbers = usual_numbers();
   numbers.eps_root = 0.3;
@@ -159,7 +243,7 @@ TEST(AdamW, RestoredStateContinuesBitForBit) {
   AdamW whole(AdamWOptions{});
   whole.step(std::vector{slot_of("w", p, first)}, .1, 1);
 
-  const AdamWMoments& at_stop = whole.moments().at("w");
+  const Moments& at_stop = whole.moments().at("w");
   AdamW resumed(AdamWOptions{});
   resumed.restore(whole.step_count(), {{"w", {at_stop.m.clone(), at_stop.v.clone()}}});
   const at::Tensor q = p.clone();

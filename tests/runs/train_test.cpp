@@ -66,6 +66,26 @@ TEST(Train, AccumulationAndRematerializationKeepTheNumbers) {
   }
 }
 
+// One stage of 6 rows at 2 rows a micro-batch and 2 micro-batches: ceil(6 / 4) = 2 steps, then 4 rows a micro-batch.
+TEST(Train, TheBatchGrowsAtTheStart) {
+  const ProgramFolder folder;
+  const ProgramResult result =
+      folder.run(tiny_run({"enable_rampup_batch_size=true", "per_device_batch_size=4", "per_device_batch_size_start=2",
+                           "global_rampup_samples=6", "gradient_accumulation_steps=2", "steps=4"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto records = read_records(folder.path() / "out/t/metrics.jsonl", "train");
+  EXPECT_EQ(series(records, "learning/total_weights"), (std::vector<double>{128, 128, 256, 256}));
+  for (size_t i = 0; i < records.size(); ++i) {
+    for (const char* tag : {"perf/per_device_tflops", "perf/per_device_tflops_per_sec", "perf/per_device_tokens",
+                            "perf/per_device_tokens_per_sec"}) {
+      EXPECT_EQ(records[i].contains(tag), i >= 2) << tag << " step " << i;
+    }
+  }
+  EXPECT_NE(result.out.find("[Rampup Batch Size Phase], completed step: 1, seconds: "), std::string::npos)
+      << result.out;
+  EXPECT_EQ(result.out.find("[Rampup Batch Size Phase], completed step: 2"), std::string::npos) << result.out;
+}
+
 TEST(Train, EvaluationFollowsItsKeysAndChangesNothing) {
   const ProgramFolder with, without;
   const ProgramResult result = with.run(tiny_run({"eval_interval=2", "eval_steps=3"}));

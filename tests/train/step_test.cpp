@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "optim/grad_clip.h"
 #include "support/tiny_model.h"
 #include "train/eval_pass.h"
 
@@ -25,6 +27,14 @@ StepOptions options_with(int64_t accumulation_steps) {
   options.schedule.schedule_steps = 10;
   options.schedule.learning_rate_final_fraction = 0.1;
   return options;
+}
+
+std::vector<at::Tensor> masters_of(const Decoder& decoder) {
+  std::vector<at::Tensor> masters;
+  for (const UnitPtr& unit : decoder.units()) {
+    for (const Parameter& parameter : unit->parameters()) masters.push_back(parameter.master);
+  }
+  return masters;
 }
 
 // Rows 0..3 have 9, 7, 5 and 3 targets: micro-batches of unequal weight.
@@ -112,6 +122,72 @@ TEST(TrainStep, ASkippedStepChangesNothingButTheRecord) {
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_EQ(*a.raw_grad_norm, *b.raw_grad_norm);
   EXPECT_EQ(*a.param_norm, *b.param_norm);
+}
+
+TEST(TrainStep, GradientsAreRoundedOnceAfterTheirSum) {
+  StepOptions options = options_with(2);
+  const auto reference = tiny_decoder(tiny_spec()), decoder = tiny_decoder(tiny_spec());
+  TrainStep whole(*reference, single_rank_world(), options);
+  options.rounds_gradients = true;
+  TrainStep rounded(*decoder, single_rank_world(), options);
+  const StepNumbers exact = whole.accumulate(tiny_batch(4, 12), 0), numbers = rounded.accumulate(tiny_batch(4, 12), 0);
+  std::vector<at::Tensor> gradients;
+  for (size_t u = 0; u < decoder->units().size(); ++u) {
+    for (size_t i = 0; i < decoder->units()[u]->parameters().size(); ++i) {
+      const at::Tensor& gradient = decoder->units()[u]->parameters()[i].gradient;
+      EXPECT_TRUE(
+          at::equal(gradient, reference->units()[u]->parameters()[i].gradient.to(at::kBFloat16).to(at::kFloat)));
+      gradients.push_back(gradient);
+    }
+  }
+  EXPECT_EQ(*numbers.raw_grad_norm, global_norm(gradients));
+  EXPECT_NE(*numbers.raw_grad_norm, *exact.raw_grad_norm);
+  EXPECT_EQ(numbers.loss, exact.loss);
+}
+
+TEST(TrainStep, ASpikeIsSkippedAndTheRateGoesOn) {
+  StepOptions options = options_with(1);
+  options.spike_guard = {.interval = 4, .scaling_factor = 2};
+  const auto decoder = tiny_decoder(tiny_spec());
+  TrainStep step(*decoder, single_rank_world(), options);
+  std::vector<bool> taken;
+  int64_t index = 0;
+  // The guard's test point, through the numbers of a step: their mean loss is what it looks at.
+  for (const double loss : {3.0, 2.9, 3.1, 3.0, 9.0, 3.0}) {
+    StepNumbers numbers = step.accumulate(tiny_batch(2, 12), index);
+    numbers.ce_sum = loss * numbers.target_weight_sum;
+    numbers.raw_grad_norm = 1;
+    const double param_norm = std::sqrt(squared_norm(masters_of(*decoder)));
+    taken.push_back(step.accepts(numbers));
+    if (taken.back()) {
+      step.update(numbers);
+    } else {
+      step.skip(numbers);
+      EXPECT_EQ(numbers.param_norm, param_norm);
+    }
+    EXPECT_EQ(numbers.is_step_skipped, !taken.back());
+    EXPECT_EQ(numbers.learning_rate, learning_rate_at(options.schedule, index++));
+  }
+  EXPECT_EQ(taken, (std::vector<bool>{true, true, false, true, false, true}));
+  EXPECT_EQ(step.optimizer().step_count(), 4);
+}
+
+TEST(TrainStep, NumbersThatAreNotFiniteOrHaveNoTargetsTeachTheGuardNothing) {
+  StepOptions options = options_with(1);
+  options.spike_guard = {.interval = 4, .scaling_factor = 2};
+  const auto decoder = tiny_decoder(tiny_spec());
+  TrainStep step(*decoder, single_rank_world(), options);
+  const nlohmann::json empty = step.spike_guard()->state();
+  StepNumbers numbers = step.accumulate(tiny_batch(2, 12), 0);
+  StepNumbers broken = numbers, without_targets = numbers;
+  broken.loss = std::numeric_limits<double>::quiet_NaN();
+  without_targets.target_weight_sum = 0;
+  EXPECT_FALSE(step.accepts(broken));
+  EXPECT_TRUE(step.accepts(without_targets));
+  EXPECT_EQ(step.spike_guard()->state(), empty);
+  EXPECT_TRUE(step.accepts(numbers));
+  EXPECT_NE(step.spike_guard()->state(), empty);
+  EXPECT_EQ(TrainStep(*decoder, single_rank_world(), options_with(1)).spike_guard(), nullptr);
 }
 
 TEST(TrainStep, FrozenParametersStayAsTheyAre) {
