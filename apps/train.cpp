@@ -4,6 +4,7 @@
 
 #include "apps/commands.h"
 #include "config/resolve.h"
+#include "tensor/heap.h"
 #include "train/trainer.h"
 
 namespace ballast {
@@ -16,6 +17,7 @@ int run_train(const Arguments& arguments) {
     std::fputs(print_config(config).c_str(), stdout);
     return 0;
   }
+  keep_freed_memory();
   return Trainer(config).run();
 }
 

@@ -9,6 +9,7 @@
 #include "config/resolve.h"
 #include "metrics/throughput.h"
 #include "report.h"
+#include "tensor/heap.h"
 #include "train/setup.h"
 
 namespace {
@@ -49,6 +50,7 @@ HostBatch random_batch(int64_t rows, int64_t length, int64_t vocab_size) {
 
 /// dense_step [key=value ...]
 int main(int argc, char** argv) {
+  keep_freed_memory();  // as `ballast train` does
   PeakMemory::installed();
   std::vector<std::string> keys = {"base_emb_dim=512",
                                    "base_num_query_heads=8",

@@ -34,16 +34,9 @@ AttentionLayer::AttentionLayer(const AttentionSpec& spec, int64_t emb_dim, UnitB
   if (spec.has_sinks) sinks_ = builder.add("self_attn.sinks", {spec.num_query_heads}, Initializer::kZeros);
 }
 
-at::Tensor AttentionLayer::heads(const at::Tensor& x_BTD, const UnitWeights& weights, Slot matrix, Slot bias,
-                                 int64_t num_heads, int64_t width) const {
-  return linear(x_BTD, weight_at(weights, matrix), weight_at(weights, bias))
-      .view({x_BTD.size(0), x_BTD.size(1), num_heads, width});
-}
-
-at::Tensor AttentionLayer::rotated_heads(const at::Tensor& x_BTD, const UnitWeights& weights, Slot matrix, Slot bias,
-                                         Slot norm, const NormSpec& norm_spec, int64_t num_heads,
-                                         const BatchContext& batch) const {
-  at::Tensor x_BTHK = heads(x_BTD, weights, matrix, bias, num_heads, spec_.head_dim);
+at::Tensor AttentionLayer::rotated_heads(const at::Tensor& projected_BTD, const UnitWeights& weights, Slot norm,
+                                         const NormSpec& norm_spec, const BatchContext& batch) const {
+  at::Tensor x_BTHK = projected_BTD.unflatten(2, {-1, spec_.head_dim});
   if (spec_.qk_norm == QkNormKind::kPerHead) {
     x_BTHK = rms_norm(x_BTHK, weight_at(weights, norm), norm_spec.form, norm_spec.epsilon);
   } else if (spec_.qk_norm == QkNormKind::kWholeProjection) {
@@ -56,11 +49,14 @@ at::Tensor AttentionLayer::rotated_heads(const at::Tensor& x_BTD, const UnitWeig
 
 at::Tensor AttentionLayer::forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext& context) const {
   const BatchContext& batch = context.batch;
-  const at::Tensor q_BTHK =
-      rotated_heads(x_BTD, weights, q_, q_bias_, q_norm_, spec_.q_norm, spec_.num_query_heads, batch);
-  const at::Tensor k_BTGK =
-      rotated_heads(x_BTD, weights, k_, k_bias_, k_norm_, spec_.k_norm, spec_.num_kv_heads, batch);
-  const at::Tensor v_BTGW = heads(x_BTD, weights, v_, v_bias_, spec_.num_kv_heads, spec_.value_head_dim);
+  const auto projection = [&](Slot matrix, Slot bias) {
+    return Projection{weight_at(weights, matrix), weight_at(weights, bias)};
+  };
+  const auto projected =
+      linear_group(x_BTD, {projection(q_, q_bias_), projection(k_, k_bias_), projection(v_, v_bias_)});
+  const at::Tensor q_BTHK = rotated_heads(projected[0], weights, q_norm_, spec_.q_norm, batch);
+  const at::Tensor k_BTGK = rotated_heads(projected[1], weights, k_norm_, spec_.k_norm, batch);
+  const at::Tensor v_BTGW = projected[2].unflatten(2, {spec_.num_kv_heads, spec_.value_head_dim});
   const at::Tensor mixed_BTHW =
       attention(q_BTHK, k_BTGK, v_BTGW, batch.plans.at(spec_.sliding_window),
                 {.scale = spec_.scale, .soft_cap = spec_.logits_soft_cap}, weight_at(weights, sinks_));

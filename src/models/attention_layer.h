@@ -13,11 +13,9 @@ class AttentionLayer final : public Mixer {
   at::Tensor forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext& context) const override;
 
  private:
-  at::Tensor heads(const at::Tensor& x_BTD, const UnitWeights& weights, Slot matrix, Slot bias, int64_t num_heads,
-                   int64_t width) const;
-  /// q or k: projection, norm, rotation.
-  at::Tensor rotated_heads(const at::Tensor& x_BTD, const UnitWeights& weights, Slot matrix, Slot bias, Slot norm,
-                           const NormSpec& norm_spec, int64_t num_heads, const BatchContext& batch) const;
+  /// q or k from its projection [B, T, heads * K]: heads, norm, rotation.
+  at::Tensor rotated_heads(const at::Tensor& projected_BTD, const UnitWeights& weights, Slot norm,
+                           const NormSpec& norm_spec, const BatchContext& batch) const;
 
   AttentionSpec spec_;
   Slot q_ = -1, k_ = -1, v_ = -1, o_ = -1;

@@ -16,12 +16,13 @@ DenseFfn::DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& build
 }
 
 at::Tensor DenseFfn::forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext&) const {
-  const at::Tensor up_BTF = linear(x_BTD, weight_at(weights, up_), weight_at(weights, up_bias_));
-  const at::Tensor inner_BTF =
-      spec_.is_gated ? gated_activation(linear(x_BTD, weight_at(weights, gate_), weight_at(weights, gate_bias_)),
-                                        up_BTF, spec_.activation)
-                     : activation(up_BTF, spec_.activation);
-  return linear(inner_BTF, weight_at(weights, down_), weight_at(weights, down_bias_));
+  const at::Tensor down = weight_at(weights, down_), down_bias = weight_at(weights, down_bias_);
+  const Projection up{weight_at(weights, up_), weight_at(weights, up_bias_)};
+  if (!spec_.is_gated) {
+    return linear(activation(linear(x_BTD, up.weight, up.bias), spec_.activation), down, down_bias);
+  }
+  const auto inner_BTF = linear_group(x_BTD, {{weight_at(weights, gate_), weight_at(weights, gate_bias_)}, up});
+  return gated_linear(inner_BTF[0], inner_BTF[1], spec_.activation, down, down_bias);
 }
 
 }  // namespace ballast

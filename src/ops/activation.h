@@ -11,9 +11,21 @@ namespace ballast {
 /// act(x), elementwise, in the type of x.
 at::Tensor activation(const at::Tensor& x, Activation kind);
 
-/// act(gate) * up, elementwise. Backward keeps gate and up and computes act(gate) again.
+/// act(gate) * up, elementwise. Backward keeps gate and up and computes act(gate) again. On the CPU one pass a
+/// direction for SiLU and GELU's tanh form, bf16 in fp32 inside.
 ///
 /// @throws ShapeError if gate and up differ in shape or type
 at::Tensor gated_activation(const at::Tensor& gate, const at::Tensor& up, Activation kind);
+
+/// linear(gated_activation(gate, up, kind), weight, bias) without keeping the product for backward, which makes it
+/// again in the pass that forms the gradients of gate and up.
+///
+/// @param gate, up  [..., F]
+/// @param weight    [O, F]
+/// @param bias      [O]; undefined: none
+/// @return          [..., O] in the type of gate
+/// @throws ShapeError if the shapes disagree
+at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation kind, const at::Tensor& weight,
+                        const at::Tensor& bias);
 
 }  // namespace ballast

@@ -1,43 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cross_entropy_kernel.h"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 
-// One copy of each row function an instruction set, chosen when the program is loaded. The loops are written so that
-// the compiler vectorises them: sums and maxima have a lane each, exp and tanh have no branches.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define BALLAST_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define BALLAST_VECTOR_CLONES
-#endif
-#define BALLAST_INLINE inline __attribute__((always_inline))
+#include "ops/vector_math.h"
 
 namespace ballast {
 namespace {
 
 constexpr int kLanes = 64;  // four registers of the widest vectors, to hide the latency of additions
-
-/// e^x for x <= 0, 0 below the smallest normal result; NaN stays NaN. x = n ln 2 + r, |r| <= ln(2)/2: 2^n times the
-/// Taylor polynomial of degree 7 of e^r, whose remainder is 5e-9.
-BALLAST_INLINE float exp_of_nonpositive(float x) {
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
-  const float shifted = x * 1.44269504F + kRound;
-  const float n = shifted - kRound;
-  const float r = (x - n * 0.693145752F) - n * 1.42860677e-6F;  // ln 2 in two parts, the first exact in products
-  float p = 1.0F / 5040;
-  p = p * r + 1.0F / 720;
-  p = p * r + 1.0F / 120;
-  p = p * r + 1.0F / 24;
-  p = p * r + 1.0F / 6;
-  p = p * r + 0.5F;
-  p = p * r + 1.0F;
-  p = p * r + 1.0F;
-  // The integer sits in the low mantissa bits of `shifted`; the shift leaves it in the exponent.
-  const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127U) << 23);
-  return x < -87.0F ? 0.0F : p * power;
-}
 
 /// tanh x: odd Taylor polynomial near 0, where the quotient would lose digits; NaN stays NaN.
 BALLAST_INLINE float tanh_of(float x) {

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 namespace ballast {
 
 /// x weight^T + bias.
@@ -18,5 +20,17 @@ namespace ballast {
 /// @return        [..., O] in the type of x
 /// @throws ShapeError if the shapes disagree
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+/// One projection of a group.
+struct Projection {
+  at::Tensor weight;  ///< [O, I]
+  at::Tensor bias;    ///< [O]; undefined: none
+};
+
+/// linear() of one x by several weights of one type, each result in its place. Backward forms the gradient of x in one
+/// buffer that each product adds to, instead of one tensor a projection and their sums.
+///
+/// @throws ShapeError if the shapes or the types of the weights disagree
+std::vector<at::Tensor> linear_group(const at::Tensor& x, const std::vector<Projection>& projections);
 
 }  // namespace ballast

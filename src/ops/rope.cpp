@@ -3,11 +3,14 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
 
 #include "ops/arguments.h"
+#include "ops/kernel_arguments.h"
+#include "ops/rope_kernel.h"
 
 namespace ballast {
 namespace {
@@ -19,9 +22,9 @@ std::pair<at::Tensor, at::Tensor> rope_pairs(const at::Tensor& x_BTHK, int64_t n
   return {rotating.slice(-1, 0, std::nullopt, 2), rotating.slice(-1, 1, std::nullopt, 2)};
 }
 
-/// (a, b) -> (a cos - b sin, b cos + a sin); direction -1 turns back.
-at::Tensor rotate_pairs(const at::Tensor& x_BTHK, const at::Tensor& cos_BTR, const at::Tensor& sin_BTR,
-                        bool is_interleaved, double direction) {
+/// (a, b) -> (a cos - b sin, b cos + a sin); direction -1 turns back. By tensor operations: any device, any type.
+at::Tensor composed_rotation(const at::Tensor& x_BTHK, const at::Tensor& cos_BTR, const at::Tensor& sin_BTR,
+                             bool is_interleaved, double direction) {
   const at::ScalarType type = at::promote_types(x_BTHK.scalar_type(), cos_BTR.scalar_type());
   const at::Tensor source = x_BTHK.to(type);
   const at::Tensor cos = cos_BTR.to(type).unsqueeze(2), sin = sin_BTR.to(type).unsqueeze(2);
@@ -35,6 +38,38 @@ at::Tensor rotate_pairs(const at::Tensor& x_BTHK, const at::Tensor& cos_BTR, con
     result.narrow(-1, 2 * num_pairs, num_passing).copy_(source.narrow(-1, 2 * num_pairs, num_passing));
   }
   return result.to(x_BTHK.scalar_type());
+}
+
+/// The same in one pass on the CPU: fp32 inside, rounded once.
+at::Tensor kernel_rotation(const at::Tensor& given_BTHK, const at::Tensor& cos_BTR, const at::Tensor& sin_BTR,
+                           bool is_interleaved, double direction) {
+  const at::Tensor x = given_BTHK.stride(3) == 1 ? given_BTHK : given_BTHK.contiguous();
+  const at::Tensor cos = cos_BTR.to(at::kFloat).contiguous(), sin = sin_BTR.to(at::kFloat).contiguous();
+  const at::Tensor out = at::empty(x.sizes(), x.options());
+  with_kernel_type(x.scalar_type(), [&]<typename T>(T) {
+    const RopeHeads<T> heads{.x = kernel_data<T>(x),
+                             .row_stride = x.stride(0),
+                             .position_stride = x.stride(1),
+                             .head_stride = x.stride(2),
+                             .out = mutable_kernel_data<T>(out),
+                             .length = x.size(1),
+                             .num_heads = x.size(2),
+                             .width = x.size(3),
+                             .cos = cos.const_data_ptr<float>(),
+                             .sin = sin.const_data_ptr<float>(),
+                             .num_pairs = cos.size(-1),
+                             .is_interleaved = is_interleaved,
+                             .direction = static_cast<float>(direction)};
+    at::parallel_for(0, x.size(0) * x.size(1), kKernelGrain / (x.size(2) * x.size(3)) + 1,
+                     [&](int64_t begin, int64_t end) { rope_tokens(heads, begin, end); });
+  });
+  return out;
+}
+
+at::Tensor rotate_pairs(const at::Tensor& x_BTHK, const at::Tensor& cos_BTR, const at::Tensor& sin_BTR,
+                        bool is_interleaved, double direction) {
+  const bool uses_kernel = kernels_take({x_BTHK}) && cos_BTR.scalar_type() != at::kDouble;
+  return (uses_kernel ? kernel_rotation : composed_rotation)(x_BTHK, cos_BTR, sin_BTR, is_interleaved, direction);
 }
 
 struct RopeFunction : torch::autograd::Function<RopeFunction> {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor/heap.h"
+
+#include <cstdlib>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace ballast {
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  if (std::getenv("MALLOC_TRIM_THRESHOLD_") != nullptr || std::getenv("MALLOC_MMAP_MAX_") != nullptr) return;
+  mallopt(M_TRIM_THRESHOLD, -1);  // never
+  mallopt(M_MMAP_MAX, 0);         // large blocks come from the heap
+#endif
+}
+
+}  // namespace ballast
