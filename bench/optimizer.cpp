@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claim: an AdamW update is one pass over its memory, at the machine's copy rate.
+// Claim: an AdamW update is one pass over its memory, at the machine's copy rate; an update of Muon takes the time of
+// its matrix products.
 #include <ATen/ATen.h>
 
 #include <vector>
 
-#include "optim/adamw.h"
 #include "optim/grad_clip.h"
+#include "optim/muon.h"
 #include "report.h"
 
 /// optimizer [million parameters]
@@ -43,6 +44,9 @@ int main(int argc, char** argv) {
   report["copy_ns_per_float"] = nanoseconds([&] { to.copy_(from); });
   report["adamw_ns_per_parameter"] =
       nanoseconds([&] { optimizer.step(slots, numbers.learning_rate, numbers.grad_scale); });
+  AdamW rounded_mean({.m_type = at::kBFloat16});
+  report["adamw_bfloat16_mean_ns_per_parameter"] =
+      nanoseconds([&] { rounded_mean.step(slots, numbers.learning_rate, numbers.grad_scale); });
   report["norm_ns_per_parameter"] = nanoseconds([&] { global_norm(grads); });
   report["plain_ns_per_parameter"] = nanoseconds([&] {
     for (const auto& one : operands) adamw_update_plain(numbers, one);
@@ -52,4 +56,22 @@ int main(int argc, char** argv) {
   // The update reads p, g, m, v and writes p, m, v: 28 bytes; a copy moves 8.
   report["adamw_over_copy_bandwidth"] = rounded(28.0 / report["adamw_ns_per_parameter"].get<double>() /
                                                 (8.0 / report["copy_ns_per_float"].get<double>()));
+
+  const at::Tensor matrix = at::rand({1024, 2816}), gradient = at::rand_like(matrix).sub_(0.5);
+  const at::Tensor square = at::rand({1024, 1024});
+  Muon muon({}, {});
+  const double muon_seconds =
+      best_time(5, [&] {
+        muon.step(std::vector{OptimizerSlot{"up_proj.weight", matrix, gradient, true}}, 1e-3, 1);
+      }).seconds;
+  // Five times X X^T, A A and B X.
+  const double product_seconds = best_time(5, [&] {
+                                   for (int i = 0; i < 5; ++i) {
+                                     at::matmul(matrix, matrix.t());
+                                     at::matmul(square, square);
+                                     at::matmul(square, matrix);
+                                   }
+                                 }).seconds;
+  report["muon_ns_per_parameter"] = rounded(muon_seconds / static_cast<double>(matrix.numel()) * 1e9);
+  report["muon_over_its_products"] = rounded(muon_seconds / product_seconds);
 }

@@ -85,6 +85,7 @@ void TrainStep::skip(StepNumbers& numbers) {
 }
 
 void TrainStep::finish(StepNumbers& numbers, double clip) {
+  const at::NoGradGuard no_grad;
   if (std::isfinite(*numbers.raw_grad_norm)) numbers.grad_norm = *numbers.raw_grad_norm * clip;
   numbers.param_norm = global_norm(trainable(&Parameter::master));
   for (const UnitPtr& unit : decoder_.units()) unit->clear_gradients();
