@@ -250,7 +250,7 @@ constexpr size_t kMostLastRows = 1000;
 std::string last_step_html(const RunHistory& history) {
   const Record& last = history.last_train;
   if (last.scalars.empty()) return {};
-  std::string html = "<h2>Step " + std::to_string(last.step) + ", the last one</h2><div class=table><table>";
+  std::string html = "<h2>Step " + std::to_string(last.step) + ", the last one</h2><div class=\"table tags\"><table>";
   html += "<tr><th>tag</th><th>value</th></tr>";
   for (size_t i = 0; i < std::min(last.scalars.size(), kMostLastRows); ++i) {
     html += "<tr>" + cell(last.scalars[i].first) + cell(shortest(last.scalars[i].second)) + "</tr>";

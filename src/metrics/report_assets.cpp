@@ -56,7 +56,7 @@ th{font-weight:600;color:var(--quiet)}
 th:first-child,td:first-child{text-align:left}
 .best td{background:var(--best);font-weight:600}
 @media(max-width:500px){main{padding:16px 10px 30px}figure{padding:10px 10px 6px}.plot{height:190px}
-th,td{padding:6px 9px}table{font-size:13px}li{gap:6px}output{font-size:12.5px}}
+th,td{padding:6px}.tags td:first-child{white-space:normal;overflow-wrap:anywhere}table{font-size:13px}li{gap:6px}output{font-size:12px}}
 )css";
 
 const std::string_view kReportScript = R"js(
