@@ -24,6 +24,7 @@ struct StepOptions {
   double gradient_clipping_threshold = 0;  ///< 0: off
   ScheduleSpec schedule{};
   AdamWOptions adamw{};
+  bool records_activations = false;  ///< numbers about each layer's output, in StepNumbers::more
 };
 
 /// A step in two halves, so that the caller can look at the numbers before anything changes.
