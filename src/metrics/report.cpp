@@ -22,8 +22,8 @@ std::string count_text(double count) {
 }
 
 std::string duration_text(double seconds) {
+  if (seconds < 59.95) return general(seconds, 3) + " s";
   const int64_t whole = std::llround(seconds);
-  if (whole < 60) return fixed(seconds, 1) + " s";
   if (whole < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
   return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
 }
@@ -49,9 +49,14 @@ bool has_values(const Series& series) {
   return std::any_of(series.begin(), series.end(), [](const SeriesPoint& point) { return point.value != 0; });
 }
 
+/// Equal but for the rounding of float32 sums.
 bool are_equal(const Series& a, const Series& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const SeriesPoint& x, const SeriesPoint& y) {
-    return x.step == y.step && (x.value == y.value || (std::isnan(x.value) && std::isnan(y.value)));
+    if (x.step != y.step) return false;
+    if (!std::isfinite(x.value) || !std::isfinite(y.value)) {
+      return x.value == y.value || (std::isnan(x.value) && std::isnan(y.value));
+    }
+    return std::abs(x.value - y.value) <= 1e-6 * std::abs(x.value);
   });
 }
 
@@ -108,7 +113,7 @@ std::string tiles_html(const RunHistory& history) {
   return html + "</section>";
 }
 
-/// Two lines, or one named after both where all their values are equal.
+/// Two lines, or the first one named after both where they are equal.
 std::vector<ChartLine> two_lines(const std::string& first_label, const Series& first, const std::string& second_label,
                                  const Series& second) {
   if (are_equal(first, second)) return {{first_label + " = " + second_label, first}};

@@ -37,7 +37,7 @@ class Profiler {
  public:
   /// Creates the folder when there is anything to trace. @throws DataError when it cannot
   Profiler(const ProfileWindows& windows, std::filesystem::path folder);
-  /// Saves what a run that ends inside a window has traced.
+  /// Saves what a run that ends inside a window has traced, if it has finished a step of it.
   ~Profiler();
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
