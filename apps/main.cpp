@@ -23,6 +23,7 @@ constexpr Command kCommands[] = {
     {"probe", ballast::run_probe, "HF_FOLDER --tokens IN --out OUT [--grads all|NAME ...]",
      "one forward and backward pass, for comparison"},
     {"inspect", ballast::run_inspect, "PATH | CONFIG.yml [key=value ...] --batch K", "what a file or a data set holds"},
+    {"report", ballast::run_report, "RUN [--out FILE]", "the curves of a run as one HTML page, RUN/report.html"},
     {"keys", ballast::run_keys, "[PATTERN]", "every configuration key"},
 };
 
@@ -59,7 +60,7 @@ int dispatch(const ballast::Arguments& arguments) {
   throw ballast::ConfigError({.where = "ballast",
                               .what = "unknown command",
                               .got = name,
-                              .need = "train, eval, probe, inspect or keys",
+                              .need = "train, eval, probe, inspect, report or keys",
                               .attempt = "ballast --help"});
 }
 

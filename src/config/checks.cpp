@@ -161,6 +161,13 @@ void warn_of_idle_optimizer_keys(const Config& config) {
   }
 }
 
+void check_profile(const Config& config) {
+  if (config.profiler.empty() || config.profile_periodically_period <= 0) return;
+  if (config.profile_periodically_period >= config.profiler_steps) return;
+  refuse_together(config, {"profiler_steps", "profile_periodically_period"},
+                  "a profile would start before the one before it has ended", "a longer period or fewer steps");
+}
+
 void remark_on_values(const Config& config) {
   for (const KeyInfo& key : key_table()) {
     if (key.rule.remark_text.empty()) continue;
@@ -221,6 +228,7 @@ void check_together(const Config& config, bool needs_data) {
   check_data(config);
   check_evaluation(config);
   warn_of_idle_optimizer_keys(config);
+  check_profile(config);
   remark_on_values(config);
 }
 

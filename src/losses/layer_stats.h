@@ -10,10 +10,13 @@
 namespace ballast {
 
 enum class LayerStatKind {
-  kLoadBalance,   ///< weighted balance loss of a layer, scalar
-  kRouterZ,       ///< weighted router z-loss of a layer, scalar
-  kIndexerKl,     ///< weighted indexer loss of a layer, scalar
-  kExpertCounts,  ///< choices an expert got, [E]
+  kLoadBalance,          ///< weighted balance loss of a layer, scalar
+  kRouterZ,              ///< weighted router z-loss of a layer, scalar
+  kIndexerKl,            ///< weighted indexer loss of a layer, scalar
+  kExpertCounts,         ///< choices an expert got, [E]
+  kActivationZeroShare,  ///< zeros in a layer's output over its elements, scalar
+  kActivationMean,       ///< mean of a layer's output, scalar
+  kActivationStdev,      ///< population deviation of a layer's output, scalar
 };
 
 /// One layer's term of one micro-batch. Terms that carry a gradient are outputs of the block; what lands here is

@@ -33,6 +33,13 @@ std::string shortest(double value) {
   return result;
 }
 
+std::string general(double value, int digits) {
+  if (!std::isfinite(value)) return non_finite(value);
+  std::array<char, 64> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, digits).ptr;
+  return std::string(text.data(), end);
+}
+
 std::string zero_padded(int64_t value, int width) {
   const std::string digits = std::to_string(value);
   const int missing = width - static_cast<int>(digits.size());

@@ -14,6 +14,10 @@ std::string fixed(double value, int digits);
 /// from 1e16 on: 8192.0, 0.0001, 1.5e-07. "nan", "inf" or "-inf" where it is not finite.
 std::string shortest(double value);
 
+/// At most `digits` significant digits, as printf's %g: 3.25, 1e-06.
+/// "nan", "inf" or "-inf" where it is not finite.
+std::string general(double value, int digits);
+
 /// `value` with leading zeros up to `width` digits.
 std::string zero_padded(int64_t value, int width);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "optim/grad_clip.h"
+#include "train/activation_stats.h"
 
 namespace ballast {
 
@@ -24,13 +25,20 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
       split_batch(batch, options_.gradient_accumulation_steps, options_.micro_batch_rows, options_.split);
   const StepDivisors divisors = step_divisors(micro_batches, *world_);
   std::vector<double> sums(3, 0.0);  // objective, cross-entropy, z-loss
+  ActivationSums activations;
   for (const MicroBatch& micro_batch : micro_batches) {
     const BatchContextPtr context =
         make_batch_context(micro_batch.batch, micro_batch.instances, decoder_.spec(), decoder_.precision(),
                            {.seed = options_.seed, .step = step, .is_training = true}, decoder_.device());
     LayerStats stats;
+    // The decoder shows each layer's output once; a second run of the block in the backward pass does not come by here.
+    LayerObserver observer;
+    if (options_.records_activations) {
+      observer = [&](int64_t layer, const at::Tensor& stream_BTD) { add_activation_stats(stats, layer, stream_BTD); };
+    }
     const DecoderLoss loss =
-        decoder_.loss(decoder_.hidden_states(context, stats), *context, divisors, options_.z_loss_multiplier);
+        decoder_.loss(decoder_.hidden_states(context, stats, observer), *context, divisors, options_.z_loss_multiplier);
+    activations.add(stats);
     const at::Tensor objective = loss.terms.objective();
     objective.backward();
     sums[0] += objective.item<double>();
@@ -45,6 +53,9 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   numbers.ce_sum = sums[1];
   numbers.z_sum = sums[2];
   numbers.target_weight_sum = divisors.loss_tokens;
+  std::vector<double> activation_sums = activations.values();
+  if (options_.records_activations) world_->sum_over_data(activation_sums);
+  numbers.more = activations.tagged(activation_sums, divisors.micro_batches);
   numbers.raw_grad_norm = global_norm(trainable(&Parameter::gradient));
   numbers.learning_rate = learning_rate_at(options_.schedule, step);
   return numbers;

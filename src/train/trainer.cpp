@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "config/config.h"
 #include "data/loader.h"
@@ -31,7 +32,9 @@ Trainer::Trainer(const Config& config)
       step_(*decoder_, world_, step_options(config)),
       writer_(writer_options(config)),
       console_(console_options(config)),
-      progress_(config.steps) {
+      progress_(config.steps),
+      profiler_(profile_windows(config),
+                std::filesystem::path(config.tensorboard_dir) / config.run_name / "plugins" / "profile") {
   report_start();
 }
 
@@ -53,11 +56,13 @@ void Trainer::report_start() {
 
 int Trainer::run() {
   for (int64_t step = 0; step < config_.steps; ++step) {
+    profiler_.before_step(step);
     if (!train_one(step)) {
       log_info("data: the training data ended after " + std::to_string(step) + " of " + std::to_string(config_.steps) +
                " steps");
       break;
     }
+    profiler_.after_step(step);
     if (signal_.received() == 0 && evaluates_after(step) && evaluate_after(step)) break;
     if (signal_.received() != 0) {
       progress_.before_line();
