@@ -21,6 +21,7 @@ struct RopeHeads {
 };
 
 /// (a, b) -> (a cos - b sin, b cos + a sin) in tokens [begin, end); channels past the pairs are copied.
+/// Products are rounded before they are added: in fp32 the bits of the same tensor operations.
 void rope_tokens(const RopeHeads<float>& heads, int64_t begin, int64_t end);
 void rope_tokens(const RopeHeads<uint16_t>& heads, int64_t begin, int64_t end);
 

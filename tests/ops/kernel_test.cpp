@@ -118,6 +118,20 @@ TEST(RopeKernel, MatchesFp64WithTailsAndViews) {
   }
 }
 
+TEST(RopeKernel, GivesTheBitsOfTensorOperations) {
+  const RopeSpec rope = [] {
+    RopeSpec spec;
+    spec.rotary_dim = 38;
+    return spec;
+  }();
+  const RopeTable table = rope_table(at::arange(9).expand({2, 9}), rope, at::kFloat);
+  const at::Tensor x = normal({2, 9, 3, 38}, 1, at::kFloat), y = apply_rope(x, table, rope);
+  const at::Tensor a = x.narrow(3, 0, 19), b = x.narrow(3, 19, 19);
+  const at::Tensor cos = table.cos_BTR.unsqueeze(2), sin = table.sin_BTR.unsqueeze(2);
+  EXPECT_TRUE(at::equal(y.narrow(3, 0, 19), a * cos - b * sin));
+  EXPECT_TRUE(at::equal(y.narrow(3, 19, 19), b * cos + a * sin));
+}
+
 TEST(GatedActivationKernel, MatchesFp64OnSizesWithTailsAndViews) {
   for (const at::ScalarType type : kKernelTypes) {
     for (const Activation kind : {Activation::kSilu, Activation::kGeluTanh}) {
