@@ -17,4 +17,7 @@ std::string shortest(double value);
 /// `value` with leading zeros up to `width` digits.
 std::string zero_padded(int64_t value, int width);
 
+/// A count that is not negative, for reading at a glance: 987, 12.3k, 4.5M.
+std::string short_count(double count);
+
 }  // namespace ballast

@@ -75,6 +75,7 @@ bool Trainer::train_one(int64_t step) {
   const Clock::time_point start = Clock::now();
   const std::optional<HostBatch> batch = train_source_->next();
   if (!batch) return false;
+  const Clock::time_point data_end = Clock::now();
   StepNumbers numbers = step_.accumulate(*batch, step);
   const bool is_finite = std::isfinite(numbers.loss) && std::isfinite(*numbers.raw_grad_norm);
   if (is_finite) {
@@ -83,6 +84,7 @@ bool Trainer::train_one(int64_t step) {
     step_.skip(numbers);
   }
   numbers.step_seconds = seconds_since(start);
+  data_need_.add_step(batch->rows * batch->length, seconds_since(data_end));
   numbers.tflops = tflops_per_step_;
   numbers.tokens = tokens_per_device(config_);
   numbers.peak_tflops = peak_tflops(config_, /*device_name=*/{});
@@ -90,6 +92,10 @@ bool Trainer::train_one(int64_t step) {
   print(train_line(record, console_));
   writer_.write(record);
   check_finite(numbers);
+  if (const auto line = data_need_.line(train_source_->tokens_per_second())) {
+    progress_.before_line();
+    log_info(*line);
+  }
   progress_.update(step + 1, numbers.step_seconds,
                    *numbers.tokens * static_cast<double>(world_->data_size()) / numbers.step_seconds);
   return true;

@@ -9,6 +9,7 @@
 #include "metrics/console.h"
 #include "metrics/progress.h"
 #include "metrics/writer.h"
+#include "train/data_need.h"
 #include "train/setup.h"
 #include "train/step.h"
 #include "train/stop_signal.h"
@@ -50,6 +51,7 @@ class Trainer {
   MetricsWriter writer_;
   ConsoleOptions console_;
   ProgressLine progress_;
+  DataNeed data_need_;
   StopSignal signal_;
   double tflops_per_step_ = 0;
 };
