@@ -6,11 +6,14 @@
 #include "data/line_reader.h"
 #include "errors/errors.h"
 #include "files/file_error.h"
+#include "files/json_text.h"
 
 namespace ballast {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* kUnrollArray = "writing each element of the array on its own line";
 
 /// The next line that is not empty.
 bool next_row(LineReader& reader, std::string_view& line) {
@@ -20,11 +23,12 @@ bool next_row(LineReader& reader, std::string_view& line) {
   return false;
 }
 
-/// "column 10: ...": the library's words without its name for the fault and the line it counts itself.
+/// "column 10: ...": the library's words without its names for the fault and the line it counts itself.
 std::string reason_of(const json::exception& error) {
   std::string reason = error.what();
-  for (const std::string& front : {std::string("] "), std::string("parse error at line 1, ")}) {
-    if (const size_t at = reason.find(front); at != std::string::npos) reason.erase(0, at + front.size());
+  for (const std::string& front : {std::string("parse error: "), std::string("parse error at line 1, ")}) {
+    while (reason.starts_with("[json.exception")) reason.erase(0, reason.find("] ") + 2);
+    if (reason.starts_with(front)) reason.erase(0, front.size());
   }
   return reason;
 }
@@ -33,13 +37,14 @@ json parse_line(const std::string& file, const LineReader& reader, std::string_v
   const std::string where = "data: " + file + ":" + std::to_string(reader.line_number());
   json row;
   try {
-    row = json::parse(line);
+    row = parse_json(line);
   } catch (const json::exception& error) {
-    const bool is_array = line.front() == '[';
     throw DataError({where, "is not a JSON line (" + reason_of(error) + ")", "", "one JSON object a line",
-                     is_array ? "writing each element of the array on its own line" : ""});
+                     line.front() == '[' ? kUnrollArray : ""});
   }
-  if (!row.is_object()) throw DataError({where, "is not a JSON object", row.type_name(), "one JSON object a line", ""});
+  if (!row.is_object())
+    throw DataError(
+        {where, "is not a JSON object", row.type_name(), "one JSON object a line", row.is_array() ? kUnrollArray : ""});
   return row;
 }
 
