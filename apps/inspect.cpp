@@ -115,7 +115,7 @@ void print_path(const fs::path& path) {
   if (!fs::is_directory(path)) return print_table_file(path);
   std::vector<fs::path> tables;
   for (const fs::path& file : list_files(path)) {
-    if (is_parquet_name(file) || is_json_lines_name(file)) tables.push_back(file);
+    if (is_parquet_name(file) || is_json_lines_name(file) || is_text_name(file)) tables.push_back(file);
   }
   const bool has_weights = fs::exists(path / "model.safetensors") || fs::exists(path / "model.safetensors.index.json");
   if (has_weights || tables.empty()) return print_weights(open_hf_weights(path).files());

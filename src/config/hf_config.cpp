@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -16,6 +17,7 @@
 #include "config/value.h"
 #include "errors/errors.h"
 #include "errors/log.h"
+#include "files/json_text.h"
 
 namespace ballast {
 namespace {
@@ -39,13 +41,13 @@ Json parse_file(const std::string& folder, const std::string& path) {
     throw ConfigError(fault);
   }
   try {
-    Json root = Json::parse(stream);
+    Json root = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
     if (root.is_object()) return root;
     fault.what = "not an object";
     fault.got = root.type_name();
   } catch (const Json::parse_error& error) {
     fault.what = "not JSON";
-    fault.got = "a fault at byte " + std::to_string(error.byte);
+    fault.got = error.byte == 0 ? "a number out of range" : "a fault at byte " + std::to_string(error.byte);
   }
   fault.need = "one JSON object";
   throw ConfigError(fault);

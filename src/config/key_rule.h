@@ -32,6 +32,15 @@ struct KeyRule {
   bool excludes_low = false;
   bool excludes_high = false;
 
+ private:
+  template <class Change>
+  constexpr KeyRule with(Change change) const {
+    KeyRule rule = *this;
+    change(rule);
+    return rule;
+  }
+
+ public:  // below with(), whose body clang must have seen by then
   constexpr KeyRule from(double bound) const {
     return with([&](KeyRule& r) { r.low = bound; });
   }
@@ -64,14 +73,6 @@ struct KeyRule {
   }
   constexpr KeyRule secret() const {
     return with([](KeyRule& r) { r.is_secret = true; });
-  }
-
- private:
-  template <class Change>
-  constexpr KeyRule with(Change change) const {
-    KeyRule rule = *this;
-    change(rule);
-    return rule;
   }
 };
 

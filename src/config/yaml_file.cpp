@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/yaml_file.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <vector>
 
 #include "config/configs_folder.h"
@@ -22,30 +25,69 @@ Fault fault_at(std::string where, std::string what) {
   return fault;
 }
 
+// Where a document's content begins.
+struct ContentStart : YAML::EventHandler {
+  std::optional<YAML::Mark> mark;
+  bool is_empty = false;
+  void note(const YAML::Mark& event) {
+    if (!mark) mark = event;
+  }
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& event, YAML::anchor_t) override {
+    is_empty = !mark;
+    note(event);
+  }
+  void OnAlias(const YAML::Mark& event, YAML::anchor_t) override { note(event); }
+  void OnScalar(const YAML::Mark& event, const std::string&, YAML::anchor_t, const std::string&) override {
+    note(event);
+  }
+  void OnSequenceStart(const YAML::Mark& event, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    note(event);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& event, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(event);
+  }
+  void OnMapEnd() override {}
+};
+
 // Collects the entries of one file; nested maps become keys with dots.
 class FileReader {
  public:
   explicit FileReader(std::string name) : name_(std::move(name)) {}
 
   Layer read(const std::string& path) {
-    std::vector<YAML::Node> documents;
+    YAML::Node document;
     if (fs::is_directory(path)) throw ConfigError(fault_at(name_, "is a folder, not a file"));
     try {
-      documents = YAML::LoadAllFromFile(path);
+      document = YAML::LoadFile(path);
+      refuse_second_document(path);
     } catch (const YAML::ParserException& e) {
       throw ConfigError(fault_at(place(e.mark) + ":" + std::to_string(e.mark.column + 1), "not valid YAML: " + e.msg));
     } catch (const YAML::Exception&) {
       throw ConfigError(fault_at(name_, "cannot be read"));
     }
-    if (documents.empty() || documents[0].IsNull()) return {};
-    if (!documents[0].IsMap()) throw ConfigError(fault_at(name_ + ":1", "is no map of keys and values"));
-    if (documents.size() > 1) throw ConfigError(fault_at(place(documents[1].Mark()), "a second document in one file"));
-    add_map("", documents[0], 0);
+    if (document.IsNull()) return {};
+    if (!document.IsMap()) throw ConfigError(fault_at(name_ + ":1", "is no map of keys and values"));
+    add_map("", document, 0);
     return std::move(layer_);
   }
 
  private:
   std::string place(const YAML::Mark& mark) const { return name_ + ":" + std::to_string(mark.line + 1); }
+
+  // LoadAll() would not do: at a sign it does not expect, such as a comma, it makes empty documents without end.
+  void refuse_second_document(const std::string& path) const {
+    std::ifstream stream(path, std::ios::binary);
+    YAML::Parser parser(stream);
+    ContentStart first, second;
+    if (!parser.HandleNextDocument(first) || !parser.HandleNextDocument(second)) return;
+    throw ConfigError(fault_at(second.mark ? place(*second.mark) : name_,
+                               second.is_empty ? "an empty second document, or a sign that YAML does not expect here"
+                                               : "a second document in one file"));
+  }
 
   // Aliases can make a short file endless, or larger than memory.
   void count(const YAML::Node& node, int depth) {

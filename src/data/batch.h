@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ struct HostBatch {
 [[noreturn]] void fail_token_id(const std::string& where, int64_t id, int64_t vocab_size);
 
 /// A stream of batches. Evaluation calls reset() before each pass.
-class BatchSource : public Stage<HostBatch> {};
+class BatchSource : public Stage<HostBatch> {
+ public:
+  /// Positions of batches that this source can make in a second, where it measures that. Safe beside next().
+  virtual std::optional<double> tokens_per_second() const { return std::nullopt; }
+};
 
 }  // namespace ballast

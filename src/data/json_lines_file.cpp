@@ -3,69 +3,64 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/line_reader.h"
 #include "errors/errors.h"
 #include "files/file_error.h"
-#include "files/mapped_file.h"
+#include "files/json_text.h"
 
 namespace ballast {
 namespace {
 
 using nlohmann::json;
 
-/// The non-empty lines of a text.
-class LineReader {
- public:
-  explicit LineReader(std::string_view text) : text_(text) {}
+constexpr const char* kUnrollArray = "writing each element of the array on its own line";
 
-  bool next(std::string_view& line) {
-    while (position_ < text_.size()) {
-      const size_t end = std::min(text_.find('\n', position_), text_.size());
-      line = text_.substr(position_, end - position_);
-      position_ = end + 1;
-      ++line_number_;
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos) return true;
-    }
-    return false;
+/// The next line that is not empty.
+bool next_row(LineReader& reader, std::string_view& line) {
+  while (reader.next(line)) {
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return true;
   }
-  void rewind() { position_ = 0, line_number_ = 0; }
-  int64_t line_number() const { return line_number_; }  ///< 1-based number of the last line
+  return false;
+}
 
- private:
-  std::string_view text_;
-  size_t position_ = 0;
-  int64_t line_number_ = 0;
-};
+/// "column 10: ...": the library's words without its names for the fault and the line it counts itself.
+std::string reason_of(const json::exception& error) {
+  std::string reason = error.what();
+  for (const std::string& front : {std::string("parse error: "), std::string("parse error at line 1, ")}) {
+    while (reason.starts_with("[json.exception")) reason.erase(0, reason.find("] ") + 2);
+    if (reason.starts_with(front)) reason.erase(0, front.size());
+  }
+  return reason;
+}
 
 json parse_line(const std::string& file, const LineReader& reader, std::string_view line) {
   const std::string where = "data: " + file + ":" + std::to_string(reader.line_number());
   json row;
   try {
-    row = json::parse(line);
+    row = parse_json(line);
   } catch (const json::exception& error) {
-    const bool is_array = line.front() == '[';
-    throw DataError({where, std::string("is not a JSON line (") + error.what() + ")", "", "one JSON object a line",
-                     is_array ? "writing each element of the array on its own line" : ""});
+    throw DataError({where, "is not a JSON line (" + reason_of(error) + ")", "", "one JSON object a line",
+                     line.front() == '[' ? kUnrollArray : ""});
   }
-  if (!row.is_object()) throw DataError({where, "is not a JSON object", row.type_name(), "one JSON object a line", ""});
+  if (!row.is_object())
+    throw DataError(
+        {where, "is not a JSON object", row.type_name(), "one JSON object a line", row.is_array() ? kUnrollArray : ""});
   return row;
 }
 
 class JsonLinesFile : public RowFile {
  public:
   JsonLinesFile(const std::filesystem::path& path, const Column& column)
-      : file_(path, ErrorKind::kData),
-        name_(std::make_shared<const std::string>(path.string())),
-        column_(column),
-        reader_(file_.text()) {
+      : name_(std::make_shared<const std::string>(path.string())), column_(column), reader_(path) {
     std::string_view line;
-    if (reader_.next(line)) check_columns(path, parse_line(*name_, reader_, line));
+    if (next_row(reader_, line)) check_columns(path, parse_line(*name_, reader_, line));
     reader_.rewind();
   }
 
   bool next(std::optional<Document>& document) override {
     document.reset();
     std::string_view line;
-    if (!reader_.next(line)) return false;
+    if (!next_row(reader_, line)) return false;
     const int64_t row_index = row_++;
     json row = parse_line(*name_, reader_, line);
     const auto value = row.find(column_.name);
@@ -89,7 +84,7 @@ class JsonLinesFile : public RowFile {
   void seek(int64_t row) override {
     reader_.rewind();
     std::string_view line;
-    for (row_ = 0; row_ < row && reader_.next(line);) ++row_;
+    for (row_ = 0; row_ < row && next_row(reader_, line);) ++row_;
   }
 
  private:
@@ -114,7 +109,6 @@ class JsonLinesFile : public RowFile {
     return ids;
   }
 
-  MappedFile file_;
   std::shared_ptr<const std::string> name_;
   Column column_;
   LineReader reader_;
@@ -128,12 +122,11 @@ std::unique_ptr<RowFile> open_json_lines(const std::filesystem::path& path, cons
 }
 
 TableSummary summarize_json_lines(const std::filesystem::path& path) {
-  const MappedFile file(path, ErrorKind::kData);
-  LineReader reader(file.text());
+  LineReader reader(path);
   TableSummary summary;
   summary.format = "JSON lines";
   std::string_view line;
-  while (reader.next(line)) {
+  while (next_row(reader, line)) {
     if (summary.rows++ > 0) continue;
     const json row = parse_line(path.string(), reader, line);
     for (const auto& [name, value] : row.items()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON lines: one JSON object a line, mapped into memory.
+// JSON lines: one JSON object a line, compressed or not.
 #pragma once
 
 #include <filesystem>

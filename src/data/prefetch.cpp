@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/prefetch.h"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -41,6 +42,7 @@ void PrefetchSource::stop() {
 void PrefetchSource::run(Mark mark) {
   for (bool is_last = false; !is_last;) {
     Item item;
+    const auto start = std::chrono::steady_clock::now();
     try {
       item.batch = source_->next();
       if (item.batch && ++mark.batches_since == kSnapshotPeriod) mark = mark_here();
@@ -50,7 +52,10 @@ void PrefetchSource::run(Mark mark) {
       is_last = true;
     }
     item.mark = mark;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     std::unique_lock<std::mutex> lock(mutex_);
+    if (item.batch) tokens_made_ += item.batch->rows * item.batch->length;
+    making_seconds_ += seconds.count();
     changed_.wait(lock, [&] { return is_stopping_ || static_cast<int64_t>(queue_.size()) < queue_batches_; });
     if (is_stopping_) return;
     queue_.push_back(std::move(item));
@@ -70,6 +75,12 @@ std::optional<HostBatch> PrefetchSource::next() {
   queue_.pop_front();
   changed_.notify_all();
   return batch;
+}
+
+std::optional<double> PrefetchSource::tokens_per_second() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (tokens_made_ == 0 || making_seconds_ <= 0) return std::nullopt;
+  return static_cast<double>(tokens_made_) / making_seconds_;
 }
 
 void PrefetchSource::reset() {

@@ -33,6 +33,8 @@ class PrefetchSource : public BatchSource {
   void reset() override;
   nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
+  /// Over all batches made so far, the time spent waiting for room in the queue left out.
+  std::optional<double> tokens_per_second() const override;
 
  private:
   /// Position of the source after some batch.
@@ -55,10 +57,12 @@ class PrefetchSource : public BatchSource {
   int64_t queue_batches_;
   Mark delivered_;
   std::thread thread_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> queue_;
   bool is_stopping_ = false;
+  int64_t tokens_made_ = 0;
+  double making_seconds_ = 0;
 };
 
 }  // namespace ballast

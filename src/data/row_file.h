@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One column of a Parquet or JSON lines file, row by row.
+// One column of a Parquet, JSON lines or plain text file, row by row.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +37,16 @@ class RowFile {
   virtual ~RowFile() = default;
   /// Reads the next row; a null row, or a JSON line without the column, leaves `document` empty.
   /// @return false at the end of the file
-  /// @throws DataError naming file and row: broken file, wrong type, malformed JSON
+  /// @throws DataError naming file and row: broken file, wrong type, malformed JSON, ill-formed UTF-8
   virtual bool next(std::optional<Document>& document) = 0;
-  /// Goes to a 0-based row; the number of rows is the end.
+  /// Goes to a 0-based row; the number of rows is the end. Files of lines are read again from their start, Parquet
+  /// files from the row group of the row.
   virtual void seek(int64_t row) = 0;
 };
 
 /// What a file holds, for listings.
 struct TableSummary {
-  std::string format;  ///< "Parquet" or "JSON lines"
+  std::string format;  ///< "Parquet", "JSON lines" or "plain text"
   int64_t rows = 0;
   int64_t row_groups = 0;                                    ///< Parquet only
   std::vector<std::pair<std::string, std::string>> columns;  ///< name, type
@@ -53,13 +54,15 @@ struct TableSummary {
 };
 
 bool is_parquet_name(const std::filesystem::path& path);
-/// .jsonl, .ndjson or .json, but not tokenizer.json or config.json
+/// .jsonl, .ndjson or .json, but not tokenizer.json or config.json; .gz or .zst may follow
 bool is_json_lines_name(const std::filesystem::path& path);
-/// A JSON lines or Parquet name with .gz or .zst behind it.
-bool is_compressed_name(const std::filesystem::path& path);
+/// .txt; .gz or .zst may follow
+bool is_text_name(const std::filesystem::path& path);
+/// The endings of data files, for messages.
+inline constexpr const char* kDataEndings = ".parquet, or .jsonl, .ndjson, .json or .txt, also with .gz or .zst";
 
 /// Opens by the file's ending.
-/// @throws DataError: not a data file, compressed as a whole, unreadable, no such column (lists the columns)
+/// @throws DataError: not a data file, unreadable, no such column (lists the columns)
 std::unique_ptr<RowFile> open_row_file(const std::filesystem::path& path, const Column& column);
 TableSummary summarize_table(const std::filesystem::path& path);
 

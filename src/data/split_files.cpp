@@ -65,13 +65,13 @@ fs::path sub_folder(const fs::path& root, const SplitQuery& query) {
 
 /// Data files of one format in a folder.
 Paths data_files(const fs::path& folder) {
-  Paths parquet;
-  Paths other;
-  for (const fs::path& path : list_files(folder)) {
-    if (is_parquet_name(path)) parquet.push_back(path);
-    if (is_json_lines_name(path) || is_compressed_name(path)) other.push_back(path);
+  const Paths all = list_files(folder);
+  for (const auto is_of_format : {is_parquet_name, is_json_lines_name, is_text_name}) {
+    Paths found;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(found), is_of_format);
+    if (!found.empty()) return found;
   }
-  return parquet.empty() ? other : parquet;
+  return {};
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ Paths find_split_files(const SplitQuery& query) {
   Paths files = data_files(folder);
   if (files.empty() && fs::is_directory(folder / "data")) files = data_files(folder / "data");
   if (files.empty()) {
-    throw_file_error(ErrorKind::kData, folder, {"holds no data files", {}, ".parquet, .jsonl, .ndjson or .json"});
+    throw_file_error(ErrorKind::kData, folder, {"holds no data files", {}, kDataEndings});
   }
   Paths split;
   std::copy_if(files.begin(), files.end(), std::back_inserter(split),

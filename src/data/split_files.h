@@ -21,8 +21,8 @@ struct SplitQuery {
 /// The files of the split, sorted by path; explicit files in the order given.
 ///
 /// A folder is searched itself, then its `data` sub-folder. All files have one format: Parquet if there is any such
-/// file, else JSON lines. A file belongs to the split if its base name contains the split's name.
-/// @throws DataError naming what was looked for and where: nothing there, no file of the split, compressed files
+/// file, else JSON lines, else plain text. A file belongs to the split if its base name contains the split's name.
+/// @throws DataError naming what was looked for and where: nothing there, no file of the split
 std::vector<std::filesystem::path> find_split_files(const SplitQuery& query);
 
 }  // namespace ballast

@@ -69,9 +69,9 @@ class JsonTokenizer : public Tokenizer {
   void find_roles(const std::optional<JsonView>& config);
   std::optional<int32_t> well_known(std::initializer_list<const char*> names) const;
 
+  BpeModel model_;  // read first: of another kind of tokenizer, the model says so best
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
-  BpeModel model_;
   AddedTokens added_;
   TokenTemplate template_;
   bool decodes_bytes_ = false;
@@ -100,9 +100,9 @@ bool reads_bytes(const JsonView& decoder) {
 }
 
 JsonTokenizer::JsonTokenizer(const JsonView& root, const std::optional<JsonView>& config)
-    : normalizer_(root.has("normalizer") ? Normalizer(root.member("normalizer")) : Normalizer()),
-      pre_tokenizer_(pre_tokenizer_of(root)),
-      model_(root.member("model")) {
+    : model_(root.member("model")),
+      normalizer_(root.has("normalizer") ? Normalizer(root.member("normalizer")) : Normalizer()),
+      pre_tokenizer_(pre_tokenizer_of(root)) {
   if (root.has("added_tokens")) {
     added_ = AddedTokens(
         root.member("added_tokens"), normalizer_, [this](const std::string& token) { return model_.id_of(token); },
@@ -112,6 +112,9 @@ JsonTokenizer::JsonTokenizer(const JsonView& root, const std::optional<JsonView>
   if (root.has("decoder")) decodes_bytes_ = reads_bytes(root.member("decoder"));
   int32_t largest = model_.largest_id();
   for (const AddedToken& token : added_.tokens()) largest = std::max(largest, token.id);
+  for (const std::vector<int32_t>& around : {template_.before, template_.after}) {
+    for (const int32_t id : around) largest = std::max(largest, id);
+  }
   vocab_size_ = int64_t{largest} + 1;
   find_roles(config);
 }

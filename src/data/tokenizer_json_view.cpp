@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "errors/errors.h"
+#include "files/json_text.h"
 
 namespace ballast {
 
@@ -111,11 +112,13 @@ nlohmann::json read_json_file(const std::string& file) {
         {.where = "data: " + file, .what = "cannot be read", .got = std::strerror(errno), .need = {}, .attempt = {}});
   }
   try {
-    return nlohmann::json::parse(content);
+    return parse_json(content);
   } catch (const nlohmann::json::parse_error& error) {
     throw DataError({.where = "data: " + file,
                      .what = "is not valid JSON",
-                     .got = "a fault at byte " + std::to_string(error.byte) + " of " + std::to_string(content.size()),
+                     .got = error.byte == 0 ? "a number out of range"
+                                            : "a fault at byte " + std::to_string(error.byte) + " of " +
+                                                  std::to_string(content.size()),
                      .need = "a complete JSON document",
                      .attempt = "fetching the file again"});
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "files/file_error.h"
+#include "files/json_text.h"
 #include "files/mapped_file.h"
 #include "files/safetensors.h"
 
@@ -21,7 +22,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   const MappedFile file(path, ErrorKind::kCheckpoint);
   json index;
   try {
-    index = json::parse(file.text());
+    index = parse_json(file.text());
   } catch (const json::exception& error) {
     throw_file_error(ErrorKind::kCheckpoint, path, {.what = std::string("is not JSON (") + error.what() + ")"});
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "files/file_error.h"
+#include "files/json_text.h"
 #include "files/mapped_file.h"
 
 static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
@@ -111,6 +112,7 @@ class HeaderReader {
     };
     json header;
     try {
+      check_json_levels(content_.substr(8, header_bytes_));
       header = json::parse(content_.substr(8, header_bytes_), watch_names);
     } catch (const json::exception& error) {
       fail({std::string("has a header that is not JSON (") + error.what() + ")"});

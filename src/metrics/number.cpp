@@ -46,4 +46,10 @@ std::string zero_padded(int64_t value, int width) {
   return missing > 0 ? std::string(static_cast<size_t>(missing), '0') + digits : digits;
 }
 
+std::string short_count(double count) {
+  if (count < 1e3) return fixed(count, 0);
+  if (count < 1e6) return fixed(count / 1e3, 1) + "k";
+  return fixed(count / 1e6, 1) + "M";
+}
+
 }  // namespace ballast

@@ -21,4 +21,7 @@ std::string general(double value, int digits);
 /// `value` with leading zeros up to `width` digits.
 std::string zero_padded(int64_t value, int width);
 
+/// A count that is not negative, for reading at a glance: 987, 12.3k, 4.5M.
+std::string short_count(double count);
+
 }  // namespace ballast

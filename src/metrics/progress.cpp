@@ -45,13 +45,6 @@ std::string clock_text(double seconds) {
   return std::to_string(whole / 3600) + ":" + zero_padded(whole / 60 % 60, 2) + ":" + zero_padded(whole % 60, 2);
 }
 
-/// 987, 12.3k, 4.5M
-std::string short_count(double count) {
-  if (count < 1e3) return fixed(count, 0);
-  if (count < 1e6) return fixed(count / 1e3, 1) + "k";
-  return fixed(count / 1e6, 1) + "M";
-}
-
 }  // namespace
 
 std::string progress_text(const ProgressNumbers& numbers, int width) {

@@ -80,6 +80,7 @@ bool Trainer::train_one(int64_t step) {
   const Clock::time_point start = Clock::now();
   const std::optional<HostBatch> batch = train_source_->next();
   if (!batch) return false;
+  const Clock::time_point data_end = Clock::now();
   StepNumbers numbers = step_.accumulate(*batch, step);
   if (step_.accepts(numbers)) {
     step_.update(numbers);
@@ -87,6 +88,7 @@ bool Trainer::train_one(int64_t step) {
     step_.skip(numbers);
   }
   numbers.step_seconds = seconds_since(start);
+  data_need_.add_step(batch->rows * batch->length, seconds_since(data_end));
   double tokens = tokens_per_device(config_);
   if (step < console_.rampup_end_step) {
     tokens = static_cast<double>(batch->rows * batch->length);
@@ -99,6 +101,10 @@ bool Trainer::train_one(int64_t step) {
   print(train_line(record, console_));
   writer_.write(record);
   check_finite(numbers);
+  if (const auto line = data_need_.line(train_source_->tokens_per_second())) {
+    progress_.before_line();
+    log_info(*line);
+  }
   progress_.update(step + 1, numbers.step_seconds,
                    tokens * static_cast<double>(world_->data_size()) / numbers.step_seconds);
   return true;

@@ -9,6 +9,7 @@
 #include "metrics/console.h"
 #include "metrics/progress.h"
 #include "metrics/writer.h"
+#include "train/data_need.h"
 #include "train/profiler.h"
 #include "train/setup.h"
 #include "train/step.h"
@@ -52,6 +53,7 @@ class Trainer {
   ConsoleOptions console_;
   ProgressLine progress_;
   Profiler profiler_;
+  DataNeed data_need_;
   StopSignal signal_;
   double tflops_per_step_ = 0;
 };

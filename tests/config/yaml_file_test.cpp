@@ -61,6 +61,9 @@ TEST_F(YamlFile, RefusesWhatIsNoMap) {
 }
 
 TEST_F(YamlFile, RefusesMoreThanOneDocument) {
+  for (const char* stray : {", lr: 1\n", "steps: 1\n}\n", "] a: 1\n"}) {
+    EXPECT_NE(refusal(stray).find("YAML"), std::string::npos) << stray << refusal(stray);
+  }
   EXPECT_EQ(refusal("steps: 1\n---\nsteps: 2\n"), "config: " + file() + ":3: a second document in one file");
 }
 

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "config/resolve.h"
+#include "data/packed_bytes.h"
 #include "data/pipeline_fakes.h"
 #include "data/prefetch.h"
 #include "errors/errors.h"
 #include "files/temp_folder.h"
+#include "support/scoped_variable.h"
 
 namespace ballast {
 namespace {
@@ -105,6 +108,80 @@ TEST_F(LoaderTest, ATextRunResumesExactlyThroughTheReaderThread) {
   const auto make = [&] { return make_train_source(config, {}); };
   ASSERT_GT(drain(*make()).size(), 2 * static_cast<size_t>(PrefetchSource::kSnapshotPeriod));
   expect_exact_resume(make, SIZE_MAX, 5);
+}
+
+TEST_F(LoaderTest, EveryFormatOfLinesResumesExactlyOverEpochs) {
+  const auto write_file = [&](int file, const std::string& name, auto&& pack) {
+    std::string text;
+    for (int i = 0; i < 20; ++i) {
+      const std::string row = "And it was so " + std::to_string(100 * file + i);
+      text += name.find(".txt") == std::string::npos ? "{\"text\":\"" + row + "\"}\n" : row + "\n";
+    }
+    folder_.write(name, pack(text));
+  };
+  const auto as_it_is = [](const std::string& text) { return text; };
+  write_file(0, "a/1.jsonl", as_it_is);
+  write_file(1, "a/2.jsonl.gz", gzip);
+  write_file(2, "a/3.json.zst", zstd);
+  write_file(3, "a/4.txt", as_it_is);
+  write_file(4, "a/5.txt.gz", gzip);
+  const Config config =
+      config_of(kjv_pairs(), {"hf_path=" + folder_.path().string(), "hf_train_files=a/*", "num_epoch=3",
+                              "per_device_batch_size=2", "max_target_length=32", "hf_shuffle_buffer_size=7"});
+  const auto make = [&] { return make_train_source(config, {}); };
+  std::map<std::string, int> times_seen;
+  const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(config.tokenizer_path);
+  const auto source = make();
+  while (const std::optional<HostBatch> batch = source->next()) {
+    for (size_t i = 0; i < batch->inputs.size(); ++i) {
+      size_t end = i;
+      while (end < batch->inputs.size() && batch->inputs_segmentation[end] == batch->inputs_segmentation[i] &&
+             (end == i || batch->inputs_position[end] > 0)) {
+        ++end;
+      }
+      if (batch->inputs_segmentation[i] != 0) {
+        ++times_seen[tokenizer->decode({batch->inputs.data() + i, end - i}, /*skip_special_tokens=*/true)];
+      }
+      i = end - 1;
+    }
+  }
+  EXPECT_EQ(times_seen.size(), 100u);
+  int num_seen = 0;
+  for (const auto& [text, times] : times_seen) {
+    EXPECT_LE(times, 3) << text;
+    num_seen += times;
+  }
+  EXPECT_GT(num_seen, 300 - 20);  // the last batch was not full
+  expect_exact_resume(make, SIZE_MAX, 9);
+}
+
+// The layout of allenai/c4 as huggingface_hub caches it: links into the blobs, splits inside the file names.
+TEST_F(LoaderTest, ReadsC4FromTheHuggingFaceCache) {
+  const std::string repository = "datasets--allenai--c4/";
+  const std::string snapshot = repository + "snapshots/1588ec454efa1a09f29cd18ddd04fe05fc8653a2/";
+  const auto add = [&](const std::string& name, const std::string& text) {
+    const std::string blob = "blobs/" + std::to_string(std::hash<std::string>()(name));
+    folder_.write(repository + blob, gzip("{\"text\":\"" + text + "\",\"timestamp\":\"2019\",\"url\":\"u\"}\n"));
+    std::filesystem::create_directories((folder_ / (snapshot + name)).parent_path());
+    std::filesystem::create_symlink("../../../" + blob, folder_ / (snapshot + name));
+  };
+  folder_.write(repository + "refs/main", "1588ec454efa1a09f29cd18ddd04fe05fc8653a2");
+  add("en/c4-train.00000-of-01024.json.gz", "first");
+  add("en/c4-train.00001-of-01024.json.gz", "second");
+  add("en/c4-validation.00000-of-00008.json.gz", "held back");
+  add("realnewslike/c4-train.00000-of-00512.json.gz", "news");
+  const ScopedVariable cache("HF_HUB_CACHE", folder_.path().c_str());
+  const Config config = config_of(kjv_pairs(), {"hf_path=allenai/c4", "hf_name=en", "per_device_batch_size=2",
+                                                "packing=false", "enable_data_shuffling=false", "eval_interval=1",
+                                                "hf_eval_split=validation", "per_device_batch_size=2"});
+  const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(config.tokenizer_path);
+  const auto row_text = [&](const HostBatch& batch, int64_t row) {
+    return tokenizer->decode({batch.inputs.data() + row * batch.length, static_cast<size_t>(batch.length)}, true);
+  };
+  const HostBatch train = *make_train_source(config, {})->next();
+  EXPECT_TRUE(row_text(train, 0).starts_with("first"));
+  EXPECT_TRUE(row_text(train, 1).starts_with("second"));
+  EXPECT_TRUE(row_text(*make_eval_source(config, {})->next(), 0).starts_with("held back"));
 }
 
 TEST_F(LoaderTest, EveryTextBatchKeepsTheContract) {

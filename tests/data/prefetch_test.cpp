@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "data/pipeline_fakes.h"
 #include "errors/errors.h"
 #include "files/temp_folder.h"
@@ -55,6 +58,28 @@ TEST(PrefetchSource, GivesTheErrorAfterTheBatchesBeforeIt) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(error_line<DataError>([&] { source->next(); }), "data: counting: broken");
   }
+}
+
+/// Four tokens in ten milliseconds at best.
+class SlowSource : public CountingSource {
+ public:
+  using CountingSource::CountingSource;
+  std::optional<HostBatch> next() override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::optional<HostBatch> batch = CountingSource::next();
+    if (batch) batch->resize(2, 2);
+    return batch;
+  }
+};
+
+TEST(PrefetchSource, MeasuresHowFastItsSourceIsWithoutTheWaitForRoom) {
+  PrefetchSource source(std::make_unique<SlowSource>(100), 1);
+  EXPECT_EQ(source.tokens_per_second(), std::nullopt);
+  source.next();
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // the queue is full for most of it
+  source.next();
+  EXPECT_LE(*source.tokens_per_second(), 400);
+  EXPECT_GT(*source.tokens_per_second(), 16);  // four batches at most are made by now, the second left out of the time
 }
 
 TEST(PrefetchSource, EndsWhileTheQueueIsFull) {

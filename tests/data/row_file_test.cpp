@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "data/packed_bytes.h"
 #include "data/pipeline_fakes.h"
 #include "errors/errors.h"
 #include "files/temp_folder.h"
@@ -147,12 +148,81 @@ TEST(JsonLinesFile, SummarizesTheFirstRow) {
   EXPECT_EQ(summary.first_row, (std::vector<std::string>{"[1]", "a"}));
 }
 
-TEST(OpenRowFile, RefusesCompressedAndUnknownFiles) {
+TEST(JsonLinesFile, ReadsCompressedFilesAsTheirText) {
+  const TempFolder folder;
+  std::string text;
+  std::vector<std::string> rows;
+  for (int i = 0; text.size() < 600'000; ++i) {  // lines that cross the pieces in which a file is unpacked
+    rows.push_back(std::to_string(i) + std::string(static_cast<size_t>(i * 131 % 5000), 'x'));
+    text += "{\"text\":\"" + rows.back() + "\"}\n";
+  }
+  for (const fs::path& path : {folder.write("t.jsonl.gz", gzip(text)), folder.write("t.json.zst", zstd(text))}) {
+    EXPECT_TRUE(rows_of(path, kText) == rows) << path;
+    const auto from = static_cast<std::ptrdiff_t>(rows.size() / 2);
+    EXPECT_TRUE(rows_of(path, kText, from) == std::vector<std::string>(rows.begin() + from, rows.end())) << path;
+    EXPECT_EQ(summarize_table(path).rows, static_cast<int64_t>(rows.size()));
+  }
+}
+
+TEST(JsonLinesFile, DeliversTheRowsBeforeTheCutAndThenTheError) {
+  const TempFolder folder;
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "{\"text\":\"" + std::to_string(i) + "\"}\n";
+  const std::string whole = gzip(text);
+  const std::unique_ptr<RowFile> file =
+      open_row_file(folder.write("t.jsonl.gz", whole.substr(0, whole.size() / 2)), kText);
+  std::optional<Document> document;
+  int num_rows = 0;
+  const std::string line = error_line<DataError>([&] {
+    for (; file->next(document); ++num_rows) EXPECT_EQ(document->text, std::to_string(num_rows));
+  });
+  EXPECT_GT(num_rows, 10'000);
+  EXPECT_NE(line.find("t.jsonl.gz: is cut off: its gzip data go on past byte " + std::to_string(whole.size() / 2)),
+            std::string::npos)
+      << line;
+}
+
+TEST(JsonLinesFile, CompressedKingJamesEqualsItsParquetFile) {
+  const fs::path folder = fs::path(BALLAST_SOURCE_DIR) / "examples/data/kjv";
+  EXPECT_TRUE(rows_of(folder / "validation.jsonl.gz", kText) ==
+              rows_of(folder / "validation-00000-of-00001.parquet", kText));
+}
+
+TEST(TextFile, GivesARowALine) {
+  const TempFolder folder;
+  // What Hugging Face's text loader gives for these bytes (sample_by="line").
+  const std::string text = "first\r\n\n  Grüße \nlast";
+  const std::vector<std::string> rows = {"first", "", "  Grüße ", "last"};
+  for (const fs::path& path :
+       {folder.write("a.txt", text), folder.write("b.txt", text + "\n"), folder.write("c.txt.gz", gzip(text))}) {
+    for (int64_t row = 0; row <= 4; ++row) {
+      EXPECT_EQ(rows_of(path, kText, row), std::vector<std::string>(rows.begin() + row, rows.end())) << path;
+    }
+    const TableSummary summary = summarize_table(path);
+    EXPECT_EQ(summary.rows, 4);
+    EXPECT_EQ(summary.columns, (std::vector<std::pair<std::string, std::string>>{{"text", "string"}}));
+    EXPECT_EQ(summary.first_row, std::vector<std::string>{"first"});
+  }
+  EXPECT_TRUE(rows_of(folder.write("d.txt", ""), kText).empty());
+}
+
+TEST(TextFile, RefusesOtherColumnsIdsAndWrongBytes) {
+  const TempFolder folder;
+  const fs::path path = folder.write("t.txt",
+                                     "good\nb\xff"
+                                     "d\n");
+  const auto fault = [&](const Column& column) { return error_line<DataError>([&] { rows_of(path, column); }); };
+  EXPECT_NE(fault({"body", false}).find("has no column 'body'; need text"), std::string::npos);
+  EXPECT_NE(fault({"text", true}).find("holds no token ids"), std::string::npos);
+  EXPECT_NE(fault(kText).find("t.txt:2: is not UTF-8 at byte 1 of the line"), std::string::npos);
+}
+
+TEST(OpenRowFile, RefusesUnknownFiles) {
   const auto fault = [](const char* name) { return error_line<DataError>([&] { open_row_file(name, kText); }); };
-  EXPECT_NE(fault("x.jsonl.gz").find("which a later version reads"), std::string::npos);
-  EXPECT_NE(fault("x.json.zst").find("which a later version reads"), std::string::npos);
-  EXPECT_NE(fault("x.csv").find("is no data file"), std::string::npos);
-  EXPECT_NE(fault("tokenizer.json").find("is no data file"), std::string::npos);
+  EXPECT_NE(fault("x.parquet.gz").find("compressed as a whole; try unpacking it"), std::string::npos);
+  for (const char* name : {"x.csv", "x.csv.gz", "x.gz", "tokenizer.json", "config.json.gz"}) {
+    EXPECT_NE(fault(name).find("is no data file"), std::string::npos) << name;
+  }
 }
 
 }  // namespace

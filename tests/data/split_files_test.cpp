@@ -44,6 +44,17 @@ TEST_F(SplitFiles, TakesParquetFirstAndFilesWithTheSplitInTheirName) {
             std::string::npos);
 }
 
+TEST_F(SplitFiles, TakesOneFormatJsonLinesBeforePlainText) {
+  for (const char* name : {"train.jsonl.gz", "train.json.zst", "train.txt", "train.csv.gz"}) folder_.write(name, "");
+  EXPECT_EQ(names(query("train")), (Names{"train.json.zst", "train.jsonl.gz"}));
+  folder_.write("en/train.txt", "");
+  folder_.write("en/train.txt.zst", "");
+  folder_.write("en/validation.txt.gz", "");
+  SplitQuery wanted = query("train");
+  wanted.name = "en";
+  EXPECT_EQ(names(wanted), (Names{"en/train.txt", "en/train.txt.zst"}));
+}
+
 TEST_F(SplitFiles, NeverTakesTheTokenizerOrTheModelConfiguration) {
   for (const char* name : {"tokenizer.json", "config.json", "o.json"}) folder_.write(name, "");
   EXPECT_EQ(names(query("o")), (Names{"o.json"}));

@@ -77,7 +77,7 @@ Areas project_areas() {
 TEST(Layout, EverySourceKeepsTheRules) {
   const Areas areas = project_areas();
   int num_files = 0;
-  for (const char* tree : {"src", "apps", "tests", "bench"}) {
+  for (const char* tree : {"src", "apps", "tests", "bench", "fuzz"}) {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / tree)) {
       const fs::path& path = entry.path();
       if (!std::set<std::string>{".h", ".cpp", ".def"}.contains(path.extension())) continue;

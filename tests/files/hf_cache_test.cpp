@@ -3,29 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "files/temp_folder.h"
+#include "support/scoped_variable.h"
 
 namespace ballast {
 namespace {
-
-/// Sets one variable of the environment, or removes it, and puts the old value back.
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    set(value);
-  }
-  ~ScopedVariable() { set(old_ ? old_->c_str() : nullptr); }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  void set(const char* value) { value == nullptr ? ::unsetenv(name_) : ::setenv(name_, value, 1); }
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 TEST(HfCacheFolder, FollowsTheVariablesInOrder) {
   const ScopedVariable hub("HF_HUB_CACHE", nullptr), home("HF_HOME", nullptr), cache("XDG_CACHE_HOME", nullptr),

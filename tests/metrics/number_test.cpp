@@ -50,5 +50,12 @@ TEST(ZeroPaddedNumber, KeepsLongerNumbersWhole) {
   EXPECT_EQ(zero_padded(1234567, 6), "1234567");
 }
 
+TEST(ShortCount, TakesTheUnitThatFits) {
+  EXPECT_EQ(short_count(987.4), "987");
+  EXPECT_EQ(short_count(1000), "1.0k");
+  EXPECT_EQ(short_count(12345), "12.3k");
+  EXPECT_EQ(short_count(4.5e6), "4.5M");
+}
+
 }  // namespace
 }  // namespace ballast
