@@ -28,7 +28,7 @@ struct StepOptions {
   ScheduleSpec schedule{};
   OptimizerOptions optimizer{};
   std::optional<SpikeGuardOptions> spike_guard;  ///< skip_step_on_spikes
-  bool records_activations = false;  ///< numbers about each layer's output, in StepNumbers::more
+  bool records_activations = false;              ///< numbers about each layer's output, in StepNumbers::more
 };
 
 /// A step in two halves, so that the caller can look at the numbers before anything changes.

@@ -12,14 +12,33 @@ namespace {
 TEST(Replay, FollowsARunOfOlmoCoreStepByStep) {
   const std::string golden = std::string(BALLAST_SOURCE_DIR) + "/tests/golden/runs/olmo_core_dense";
   const ProgramFolder folder;
-  const ProgramResult result = folder.run(
-      {"train", "configs/base.yml", "run_name=r", "base_output_directory=out", "hardware=cpu",
-       "hf_model_path=" + golden, "dataset_type=recorded", "recorded_batches_path=" + golden + "/batches.safetensors",
-       "steps=60", "max_target_length=128", "per_device_batch_size=4", "gradient_accumulation_steps=2",
-       "gradient_accumulation_split=contiguous", "lr_schedule_type=olmo_cosine", "learning_rate=2e-3",
-       "warmup_steps_fraction=0.16666666666666666", "learning_rate_final_fraction=0.1", "adam_b1=0.9", "adam_b2=0.95",
-       "adam_eps=1e-8", "adam_weight_decay=0.1", "adamw_mask=embed_tokens", "gradient_clipping_threshold=1.0",
-       "z_loss_multiplier=1e-5", "dtype=float32", "weight_dtype=float32", "enable_checkpointing=false"});
+  const ProgramResult result = folder.run({"train",
+                                           "configs/base.yml",
+                                           "run_name=r",
+                                           "base_output_directory=out",
+                                           "hardware=cpu",
+                                           "hf_model_path=" + golden,
+                                           "dataset_type=recorded",
+                                           "recorded_batches_path=" + golden + "/batches.safetensors",
+                                           "steps=60",
+                                           "max_target_length=128",
+                                           "per_device_batch_size=4",
+                                           "gradient_accumulation_steps=2",
+                                           "gradient_accumulation_split=contiguous",
+                                           "lr_schedule_type=olmo_cosine",
+                                           "learning_rate=2e-3",
+                                           "warmup_steps_fraction=0.16666666666666666",
+                                           "learning_rate_final_fraction=0.1",
+                                           "adam_b1=0.9",
+                                           "adam_b2=0.95",
+                                           "adam_eps=1e-8",
+                                           "adam_weight_decay=0.1",
+                                           "adamw_mask=embed_tokens",
+                                           "gradient_clipping_threshold=1.0",
+                                           "z_loss_multiplier=1e-5",
+                                           "dtype=float32",
+                                           "weight_dtype=float32",
+                                           "enable_checkpointing=false"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto records = read_records(folder.path() / "out/r/metrics.jsonl", "train");
   std::ifstream stream(golden + "/metrics_adamw.jsonl");

@@ -147,10 +147,11 @@ TEST(Train, PrintConfigShowsValuesAndTheirOrigin) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "out"));
 }
 
-// Ten losses of this program on its own synthetic data: a change that is not meant to move numbers must keep them.
+// Ten losses of this program on its own synthetic data: a change that is not meant to move numbers must keep them. At
+// this rate other instruction sets differ by 6e-8; AdamW's division makes rounding noise grow with the rate.
 TEST(Train, StoredLossesStay) {
   const ProgramFolder folder;
-  ASSERT_EQ(folder.run(tiny_run({"steps=10", "z_loss_multiplier=1e-4"})).exit_code, 0);
+  ASSERT_EQ(folder.run(tiny_run({"steps=10", "learning_rate=1e-3", "z_loss_multiplier=1e-4"})).exit_code, 0);
   const std::vector<double> losses =
       series(read_records(folder.path() / "out/t/metrics.jsonl", "train"), "learning/loss");
   const std::vector<nlohmann::json> stored =
