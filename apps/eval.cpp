@@ -34,7 +34,7 @@ int run_eval(const Arguments& arguments) {
     return true;
   };
   const EvalTotals totals = evaluate(*decoder, *source, *world, eval_options(config), observer);
-  totals.check_not_empty(config.hf_eval_split.empty() ? config.eval_split : config.hf_eval_split);
+  totals.check_not_empty(eval_split_name(config));
   const Record record = totals.record(0);
   std::printf("%s\n", eval_summary_line(record, console).c_str());
   WriterOptions options = writer_options(config);

@@ -40,9 +40,7 @@ SplitQuery split_query(const Config& config, const Purpose& purpose) {
   query.data_dir = config.hf_data_dir;
   query.files = purpose.is_training ? config.hf_train_files : config.hf_eval_files;
   query.files_key = purpose.is_training ? "hf_train_files" : "hf_eval_files";
-  query.split = purpose.is_training            ? config.train_split
-                : config.hf_eval_split.empty() ? config.eval_split
-                                               : config.hf_eval_split;
+  query.split = purpose.is_training ? config.train_split : eval_split_name(config);
   query.takes_single_file = purpose.is_training;
   if (query.path.empty() && query.files.empty()) {
     fail_key(config, "hf_path", "is empty", "the folder of the data set, or " + query.files_key);
@@ -177,6 +175,10 @@ std::unique_ptr<BatchSource> make_train_source(const Config& config, const DataS
 std::unique_ptr<BatchSource> make_eval_source(const Config& config, const DataShard& shard) {
   if (config.eval_interval <= 0) return nullptr;
   return make_source(config, shard, {false, config.global_batch_size_to_load_eval, config.generate_padding_batch_eval});
+}
+
+const std::string& eval_split_name(const Config& config) {
+  return config.hf_eval_split.empty() ? config.eval_split : config.hf_eval_split;
 }
 
 }  // namespace ballast

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "data/batch.h"
 
@@ -27,5 +28,8 @@ std::unique_ptr<BatchSource> make_train_source(const Config& config, const DataS
 /// Evaluation batches: no shuffle, one pass over the split, the last batch filled up with padding rows; reset() starts
 /// the pass again. Rows: `global_batch_size_to_load_eval`. Null when `eval_interval` <= 0.
 std::unique_ptr<BatchSource> make_eval_source(const Config& config, const DataShard& shard);
+
+/// The name of the evaluation split: `hf_eval_split`, or `eval_split` where that is empty.
+const std::string& eval_split_name(const Config& config);
 
 }  // namespace ballast

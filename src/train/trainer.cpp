@@ -136,7 +136,7 @@ bool Trainer::evaluate_after(int64_t step) {
   };
   const EvalTotals totals = evaluate(*decoder_, *eval_source_, *world_, eval_options(config_), observer);
   if (signal_.received() != 0) return false;  // a cut evaluation is no result
-  totals.check_not_empty(config_.hf_eval_split.empty() ? config_.eval_split : config_.hf_eval_split);
+  totals.check_not_empty(eval_split_name(config_));
   const Record record = totals.record(step);
   print(eval_summary_line(record, console_));
   writer_.write(record);
