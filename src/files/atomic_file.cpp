@@ -37,7 +37,10 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::reserve(uint64_t size_bytes) {
   if (size_bytes == 0) return;
-  const int error_number = ::posix_fallocate(file_, 0, static_cast<off_t>(size_bytes));
+  int error_number = 0;
+  do {  // a signal may end the call early
+    error_number = ::posix_fallocate(file_, 0, static_cast<off_t>(size_bytes));
+  } while (error_number == EINTR);
   if (error_number != 0) throw_system_error(kind_, target_, "cannot be written", error_number);
 }
 
@@ -62,11 +65,14 @@ void AtomicFile::commit() {
     throw_system_error(kind_, target_, "cannot take its name", errno);
   }
   temporary_.clear();
-  const int folder = ::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    ::fsync(folder);
-    ::close(folder);
-  }
+  sync_folder(folder_of(target_));
+}
+
+void sync_folder(const std::filesystem::path& path) {
+  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  ::fsync(folder);
+  ::close(folder);
 }
 
 }  // namespace ballast

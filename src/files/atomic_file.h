@@ -39,4 +39,7 @@ class AtomicFile {
   uint64_t appended_bytes_ = 0;
 };
 
+/// Makes names in a folder last: creations, renames, removals. Where the system cannot, nothing happens.
+void sync_folder(const std::filesystem::path& path);
+
 }  // namespace ballast

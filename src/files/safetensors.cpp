@@ -163,10 +163,9 @@ class HeaderReader {
   }
 
   StoredType read_type(const std::string& tensor, const std::string& name) const {
-    for (const TypeRow& row : kTypes) {
-      if (row.name == name) return row.type;
-    }
-    fail_tensor(tensor, {"has an unknown dtype", "'" + name + "'"});
+    const std::optional<StoredType> type = find_stored_type(name);
+    if (!type) fail_tensor(tensor, {"has an unknown dtype", "'" + name + "'"});
+    return *type;
   }
 
   /// Fills the shape and returns the bytes it takes; a product that does not fit 63 bits is refused.
@@ -210,6 +209,12 @@ class HeaderReader {
 std::string_view stored_type_name(StoredType type) {
   return row_of(type).name;
 }
+std::optional<StoredType> find_stored_type(std::string_view name) {
+  for (const TypeRow& row : kTypes) {
+    if (row.name == name) return row.type;
+  }
+  return std::nullopt;
+}
 int64_t stored_type_bytes(StoredType type) {
   return row_of(type).bytes;
 }
@@ -234,6 +239,15 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, ErrorKind ki
     spans_.push_back(mapping_->bytes().subspan(reader.data_offset() + entry.begin, entry.end - entry.begin));
     tensors_.push_back(std::move(entry.tensor));
   }
+  data_offset_ = reader.data_offset();
+}
+
+uint64_t SafetensorsFile::num_bytes() const {
+  return mapping_->bytes().size();
+}
+
+std::span<const std::byte> SafetensorsFile::header() const {
+  return mapping_->bytes().first(data_offset_);
 }
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {

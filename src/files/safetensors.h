@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,8 @@ enum class StoredType {
 
 /// The name in the file's header: "F32", "BF16", "F8_E4M3" ...
 std::string_view stored_type_name(StoredType type);
+/// The type of such a name.
+std::optional<StoredType> find_stored_type(std::string_view name);
 /// Width of one element in bytes.
 int64_t stored_type_bytes(StoredType type);
 
@@ -73,6 +76,9 @@ class SafetensorsFile {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   /// The `__metadata__` entries; empty when there are none.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  uint64_t num_bytes() const;
+  /// What stands before the data: length and table.
+  std::span<const std::byte> header() const;
 
   /// Null when the file has no tensor of this name.
   const StoredTensor* find(std::string_view name) const;
@@ -91,6 +97,7 @@ class SafetensorsFile {
   std::vector<std::span<const std::byte>> spans_;  // parallel to tensors_
   std::map<std::string, size_t, std::less<>> index_;
   std::map<std::string, std::string> metadata_;
+  uint64_t data_offset_ = 0;
 };
 
 /// Writes a safetensors file whose tensors arrive one by one, in any order, from any thread.
@@ -110,13 +117,20 @@ class SafetensorsWriter {
 
   /// Writes the data of table[index], all of it.
   void write(size_t index, std::span<const std::byte> bytes);
+  /// Writes the next bytes of table[index]. One thread a tensor.
+  void append(size_t index, std::span<const std::byte> bytes);
+  /// What stands before the data: length and table.
+  const std::string& header() const { return header_; }
+  uint64_t num_bytes() const { return num_bytes_; }
   /// Syncs and renames. Every tensor must have been written.
   void finish();
 
  private:
   std::vector<StoredTensor> table_;
   std::vector<uint64_t> offsets_;
-  std::vector<char> is_written_;  // not vector<bool>: threads write neighbouring entries
+  std::vector<int64_t> num_written_;  // bytes of each tensor
+  std::string header_;
+  uint64_t num_bytes_ = 0;
   std::unique_ptr<AtomicFile> file_;
 };
 

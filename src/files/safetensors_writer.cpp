@@ -49,7 +49,7 @@ std::string header_of(const nlohmann::ordered_json& entries) {
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<StoredTensor> table,
                                      const std::map<std::string, std::string>& metadata)
-    : table_(std::move(table)), offsets_(table_.size()), is_written_(table_.size(), 0) {
+    : table_(std::move(table)), offsets_(table_.size()), num_written_(table_.size(), 0) {
   refuse_double_names(path, table_);
   nlohmann::ordered_json entries = nlohmann::ordered_json::object();
   if (!metadata.empty()) entries["__metadata__"] = metadata;
@@ -61,24 +61,34 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
                                {"shape", table_[i].shape},
                                {"data_offsets", {offsets_[i], data_bytes}}};
   }
-  const std::string header = header_of(entries);
-  for (uint64_t& offset : offsets_) offset += header.size();
+  header_ = header_of(entries);
+  for (uint64_t& offset : offsets_) offset += header_.size();
+  num_bytes_ = header_.size() + data_bytes;
   file_ = std::make_unique<AtomicFile>(path, ErrorKind::kCheckpoint);
-  file_->reserve(header.size() + data_bytes);
-  file_->append(header);
+  file_->reserve(num_bytes_);
+  file_->append(header_);
 }
 
 SafetensorsWriter::~SafetensorsWriter() = default;
 
 void SafetensorsWriter::write(size_t index, std::span<const std::byte> bytes) {
-  BALLAST_CHECK(index < table_.size() && !is_written_[index], "each tensor of the table is written once");
-  BALLAST_CHECK(static_cast<int64_t>(bytes.size()) == table_[index].num_bytes(), table_[index].name);
-  file_->write_at(offsets_[index], bytes);
-  is_written_[index] = 1;
+  BALLAST_CHECK(index < table_.size() && static_cast<int64_t>(bytes.size()) == table_[index].num_bytes(),
+                "a tensor is written whole");
+  append(index, bytes);
+}
+
+void SafetensorsWriter::append(size_t index, std::span<const std::byte> bytes) {
+  BALLAST_CHECK(index < table_.size(), "the tensor is in the table");
+  int64_t& num_written = num_written_[index];
+  BALLAST_CHECK(static_cast<int64_t>(bytes.size()) <= table_[index].num_bytes() - num_written, table_[index].name);
+  file_->write_at(offsets_[index] + static_cast<uint64_t>(num_written), bytes);
+  num_written += static_cast<int64_t>(bytes.size());
 }
 
 void SafetensorsWriter::finish() {
-  BALLAST_CHECK(std::find(is_written_.begin(), is_written_.end(), 0) == is_written_.end(), "a tensor has no data yet");
+  for (size_t i = 0; i < table_.size(); ++i) {
+    BALLAST_CHECK(num_written_[i] == table_[i].num_bytes(), "a tensor has no data yet: " + table_[i].name);
+  }
   file_->commit();
 }
 
