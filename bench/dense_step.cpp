@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
   const Config config = config_from_pairs(keys);
   const auto world = single_rank_world();
   const auto decoder = make_decoder(config, world, at::Device(at::kCPU));
+  set_first_weights(*decoder, config);
   TrainStep step(*decoder, world, step_options(config));
   const HostBatch batch = random_batch(config.global_batch_size_to_load, config.max_target_length, config.vocab_size);
   const FlopShape shape = flop_shape(config, decoder->spec());

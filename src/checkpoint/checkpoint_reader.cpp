@@ -9,9 +9,11 @@
 #include <cstring>
 #include <utility>
 
+#include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/parallel.h"
 #include "errors/errors.h"
+#include "errors/log.h"
 #include "files/file_error.h"
 #include "files/mapped_file.h"
 
@@ -23,6 +25,16 @@ namespace fs = std::filesystem;
 constexpr auto kKind = ErrorKind::kCheckpoint;
 /// Small enough to be in the cache still when the checksum passes over it.
 constexpr size_t kReadBytes = size_t{512} << 10;
+
+/// Runs `body`; what it says of a file is damage.
+template <class Body>
+auto finding_damage(const Body& body) {
+  try {
+    return body();
+  } catch (const CheckpointError& error) {
+    throw DamagedCheckpointError({.where = {}, .what = error.what(), .got = {}, .need = {}, .attempt = {}});
+  }
+}
 
 [[noreturn]] void fail_checksum(const fs::path& path, const std::string& what, const std::string& got,
                                 const std::string& need) {
@@ -41,7 +53,8 @@ void check_file_size(const fs::path& path, uint64_t need) {
   }
 }
 
-Manifest read_manifest(const fs::path& folder) {
+/// The text of the manifest, which the marker vouches for.
+std::string read_manifest_text(const fs::path& folder) {
   const fs::path marker = folder / kCompleteName;
   if (!fs::is_directory(folder)) throw_file_error(kKind, folder, {.what = "no such folder"});
   if (!fs::exists(marker)) {
@@ -52,7 +65,12 @@ Manifest read_manifest(const fs::path& folder) {
   while (!need.empty() && need.back() == '\n') need.pop_back();
   const std::string got = checksum_of(text.bytes());
   if (got != need) fail_checksum(folder / kManifestName, "the manifest", got, need);
-  return parse_manifest(text.text(), (folder / kManifestName).string());
+  return std::string(text.text());
+}
+
+Manifest read_manifest(const fs::path& folder) {
+  const std::string text = finding_damage([&] { return read_manifest_text(folder); });
+  return parse_manifest(text, (folder / kManifestName).string());
 }
 
 /// Copies a box, given row-major, to its place in the whole tensor.
@@ -117,8 +135,10 @@ class CheckpointReader::DataFile {
 };
 
 CheckpointReader::CheckpointReader(fs::path folder) : folder_(std::move(folder)), manifest_(read_manifest(folder_)) {
-  for (const ManifestFile& file : manifest_.files) check_file_size(folder_ / file.name, file.bytes);
-  open_tensor_files();
+  finding_damage([&] {
+    for (const ManifestFile& file : manifest_.files) check_file_size(folder_ / file.name, file.bytes);
+    open_tensor_files();
+  });
 }
 
 void CheckpointReader::open_tensor_files() {
@@ -149,6 +169,10 @@ void CheckpointReader::open_tensor_files() {
 }
 
 std::string CheckpointReader::document(std::string_view name) const {
+  return finding_damage([&] { return checked_document(name); });
+}
+
+std::string CheckpointReader::checked_document(std::string_view name) const {
   const ManifestFile* file = manifest_.find_file(name);
   if (file == nullptr) throw_file_error(kKind, folder_, {.what = "has no " + std::string(name)});
   const MappedFile content(folder_ / file->name, kKind);
@@ -186,8 +210,10 @@ void CheckpointReader::read(const std::vector<TensorTarget>& targets) const {
   }
   // Largest first: no thread is left with a large one at the end.
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.num_bytes > b.num_bytes; });
-  run_parallel(jobs.size(),
-               [&](size_t i) { read_piece(*jobs[i].target->entry, *jobs[i].piece, jobs[i].target->bytes); });
+  finding_damage([&] {
+    run_parallel(jobs.size(),
+                 [&](size_t i) { read_piece(*jobs[i].target->entry, *jobs[i].piece, jobs[i].target->bytes); });
+  });
 }
 
 void CheckpointReader::verify() const {
@@ -199,6 +225,29 @@ void CheckpointReader::verify() const {
     std::vector<std::byte> buffer(static_cast<size_t>(entry.tensor.num_bytes()));
     read({{&entry, buffer}});
   });
+}
+
+std::optional<int64_t> use_newest_checkpoint(const fs::path& root,
+                                             const std::function<void(const CheckpointReader&)>& use) {
+  const std::vector<int64_t> steps = checkpoint_steps(root);
+  for (size_t i = steps.size(); i-- > 0;) {
+    try {
+      const CheckpointReader reader(root / std::to_string(steps[i]));
+      if (reader.manifest().step != steps[i]) {
+        throw_file_error(
+            kKind, reader.folder(),
+            {.what = "holds another step than its name says", .got = std::to_string(reader.manifest().step)});
+      }
+      use(reader);
+      return steps[i];
+    } catch (const DamagedCheckpointError& error) {
+      log_warning(error.what() + (i > 0 ? "; using " + std::to_string(steps[i - 1]) : std::string()));
+    }
+  }
+  if (steps.empty()) return std::nullopt;
+  throw_file_error(kKind, root,
+                   {.what = "no checkpoint of this run can be used",
+                    .attempt = "another run_name to begin anew, or remove the folder"});
 }
 
 }  // namespace ballast

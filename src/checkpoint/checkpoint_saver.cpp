@@ -43,10 +43,15 @@ void CheckpointSaver::run() {
     error_ = std::current_exception();
   }
   is_busy_ = false;
+  is_busy_.notify_all();
 }
 
 void CheckpointSaver::detach() {
   if (is_busy_) writer_->detach();
+}
+
+void CheckpointSaver::wait() {
+  is_busy_.wait(true);
 }
 
 std::optional<std::string> CheckpointSaver::poll() {

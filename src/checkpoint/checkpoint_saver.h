@@ -30,6 +30,8 @@ class CheckpointSaver {
   /// Before bytes of the content change. Cheap when the save has gone far enough.
   void detach();
   bool is_busy() const { return is_busy_; }
+  /// Until nothing is in flight; what the save met is told by the next call.
+  void wait();
   /// Once after each save: a line that says what was written. @throws what the save met
   std::optional<std::string> poll();
   /// Waits for the save in flight. @throws what it met

@@ -64,7 +64,7 @@ void CheckpointWriter::write() {
 
 void CheckpointWriter::write_files(const fs::path& folder) {
   Manifest manifest;
-  manifest.program = content_.program;
+  manifest.program = BALLAST_VERSION;
   manifest.kind = content_.kind;
   manifest.step = content_.step;
   manifest.config_digest = checksum_of(content_.config);

@@ -22,7 +22,6 @@ struct CheckpointTensors {
 struct CheckpointContent {
   CheckpointKind kind = CheckpointKind::kTraining;
   int64_t step = 0;
-  std::string program;                                         ///< version
   std::string config;                                          ///< of config.yml
   std::vector<std::pair<std::string, std::string>> documents;  ///< further files: name and text
   std::vector<CheckpointTensors> tensor_files;

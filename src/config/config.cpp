@@ -2,12 +2,44 @@
 #include "config/config.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "config/key_table.h"
 #include "errors/errors.h"
 
 namespace ballast {
+namespace {
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// A value as YAML. Words are quoted, so that none of them is taken for something else.
+std::string yaml_text(const TypedValue& value, ValueKind kind) {
+  if (std::holds_alternative<std::monostate>(value)) return "None";
+  if (kind == ValueKind::kString) return quoted(std::get<std::string>(value));
+  if (kind != ValueKind::kStrings) return to_text(value);
+  std::string text = "[";
+  for (const std::string& word : std::get<std::vector<std::string>>(value)) {
+    text += (text.size() > 1 ? ", " : "") + quoted(word);
+  }
+  return text + "]";
+}
+
+/// Lines by the key they begin with.
+std::map<std::string, std::string> lines_by_key(const std::string& text) {
+  std::map<std::string, std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    const size_t colon = line.find(": ");
+    if (!line.starts_with('#') && colon != std::string::npos) lines[line.substr(0, colon)] = line.substr(colon + 2);
+  }
+  return lines;
+}
+
+}  // namespace
 
 Config::Config() {
   for (const KeyInfo& key : key_table()) {
@@ -48,6 +80,31 @@ std::string print_config(const Config& config) {
   std::string page;
   for (const std::string& line : lines) page += line;
   return page;
+}
+
+std::string config_yml(const Config& config) {
+  std::string page = "# Every key of a run. `ballast train` takes this file as its first argument.\n";
+  for (const KeyInfo& key : key_table()) {
+    const bool is_fieldless = std::holds_alternative<std::monostate>(key.field);
+    if (key.rule.effect == Effect::kComputed || key.rule.is_secret || key.name == "base_config") continue;
+    if (is_fieldless && !config.fieldless.contains(key.name)) continue;
+    TypedValue value = get_value(config, key);
+    if (key.name == "hf_model_path") value = std::string();
+    if (key.name == "model_name") value = key.default_value();
+    page += std::string(key.name) + ": " + yaml_text(value, key.kind) + "\n";
+  }
+  return page;
+}
+
+std::vector<std::string> config_differences(const std::string& before, const std::string& now) {
+  const std::map<std::string, std::string> old_lines = lines_by_key(before);
+  std::vector<std::string> differences;
+  for (const auto& [key, value] : lines_by_key(now)) {
+    const auto old_value = old_lines.find(key);
+    if (old_value == old_lines.end() || old_value->second == value) continue;
+    differences.push_back(key + ": " + old_value->second + " -> " + value);
+  }
+  return differences;
 }
 
 }  // namespace ballast

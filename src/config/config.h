@@ -50,4 +50,11 @@ struct Config {
 /// Every key with value and origin, one a line, sorted: `steps = 100  (command line)`. Secrets are masked.
 std::string print_config(const Config& config);
 
+/// A file from which resolve_config() makes the same values again: every key a user can set, one a line. Computed keys
+/// and secrets are left out; hf_model_path and model_name are neutral, since the keys they fix are there.
+std::string config_yml(const Config& config);
+
+/// Keys whose lines differ between two texts of config_yml(): "steps: 20 -> 40".
+std::vector<std::string> config_differences(const std::string& before, const std::string& now);
+
 }  // namespace ballast

@@ -60,7 +60,7 @@ void DocumentShuffle::load_state(const json& state) {
   if (state.at("files") != reader_->fingerprint()) {
     throw DataError({"data: split '" + reader_->split() + "'", "the files have changed since the position was saved",
                      reader_->fingerprint(), state.at("files").get<std::string>(),
-                     "the old files, or a new run from the weights with load_parameters_path"});
+                     "the old files, or restart_data_on_resume=true"});
   }
   reader_->seek({.epoch = state.at("epoch"), .file = state.at("file"), .row = state.at("row")});
   buffer_index_ = state.at("buffer");

@@ -97,7 +97,7 @@ void RowBatches::load_state(const json& state) {
   if (state.at("settings") != settings_.settings) {
     throw DataError({"data: split '" + settings_.split + "'", "the saved position belongs to other data settings",
                      settings_.settings, state.at("settings").get<std::string>(),
-                     "the old settings, or a new run from the weights with load_parameters_path"});
+                     "the old settings, or restart_data_on_resume=true"});
   }
   rows_->load_state(state.at("rows"));
   batches_done_ = state.at("batches_done");

@@ -65,6 +65,18 @@ std::string json_line(const Record& record, const std::string& run_name) {
   return line + "}";
 }
 
+std::vector<RecordLine> record_lines_from(const std::filesystem::path& path, int64_t first_step) {
+  std::vector<RecordLine> lines;
+  std::ifstream source(path, std::ios::binary);
+  for (std::string line; std::getline(source, line);) {
+    const auto record = nlohmann::json::parse(line, nullptr, false);
+    const auto step = step_of(line);
+    if (!step || *step < static_cast<double>(first_step) || !record.contains("kind")) continue;
+    lines.push_back({record["kind"].get<std::string>(), static_cast<int64_t>(*step), line});
+  }
+  return lines;
+}
+
 JsonLines::JsonLines(const std::filesystem::path& path, std::string run_name, std::optional<int64_t> resume_from_step)
     : run_name_(std::move(run_name)),
       file_(prepared(path, resume_from_step),

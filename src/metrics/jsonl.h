@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "metrics/output_file.h"
 #include "metrics/record.h"
@@ -15,6 +16,16 @@ namespace ballast {
 /// {"kind":..., "step":..., "run_name":..., then every scalar under its tag}, without line break. A value that is not
 /// finite is null, and a last key "non_finite" holds its text by tag: {"learning/loss":"nan"}.
 std::string json_line(const Record& record, const std::string& run_name);
+
+/// A whole line of a file of records.
+struct RecordLine {
+  std::string kind;
+  int64_t step = 0;
+  std::string text;  ///< without line break
+};
+
+/// The lines of `first_step` and later steps, in the order of the file; none where there is no such file.
+std::vector<RecordLine> record_lines_from(const std::filesystem::path& path, int64_t first_step);
 
 /// Appends records to one file.
 class JsonLines {
@@ -26,6 +37,7 @@ class JsonLines {
   JsonLines(const std::filesystem::path& path, std::string run_name, std::optional<int64_t> resume_from_step);
   void write(const Record& record);
   void flush() { file_.flush(); }
+  void sync() { file_.sync(); }
   void close() { file_.close(); }
 
  private:

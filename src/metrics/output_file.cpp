@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/output_file.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -27,6 +29,11 @@ void OutputFile::write(std::string_view bytes) {
 
 void OutputFile::flush() {
   if (file_ && std::fflush(file_) != 0) fail("cannot be written");
+}
+
+void OutputFile::sync() {
+  flush();
+  if (file_ && ::fdatasync(::fileno(file_)) != 0 && errno != EINVAL) fail("cannot be written");
 }
 
 void OutputFile::close() {

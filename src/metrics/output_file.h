@@ -21,6 +21,8 @@ class OutputFile {
   void write(std::string_view bytes);
   /// Hands everything to the operating system.
   void flush();
+  /// Flushes and waits until the disk has it.
+  void sync();
   /// Flushes and closes. A closed file accepts nothing more; closing twice is fine.
   void close();
   const std::filesystem::path& path() const { return path_; }

@@ -16,8 +16,12 @@ namespace ballast {
 class PeriodFiles {
  public:
   PeriodFiles(std::filesystem::path folder, std::string run_name, int64_t period);
+  /// For a run that goes on at `step`: removes the files of its period and of later ones.
+  /// @return the first step of the period; the lines from there on are to be written again
+  int64_t reopen(int64_t step);
   /// @throws DataError where the finished period cannot be written
   void write(const Record& record);
+  void write_line(int64_t step, const std::string& line);
   /// Writes the period that is not complete.
   void finish();
 

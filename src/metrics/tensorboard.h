@@ -29,6 +29,7 @@ class TensorBoardWriter {
   /// A text summary at step 0 (text plugin, one string).
   void text(const std::string& tag, const std::string& text);
   void flush() { file_.flush(); }
+  void sync() { file_.sync(); }
   void close() { file_.close(); }
   const std::filesystem::path& path() const { return file_.path(); }
 

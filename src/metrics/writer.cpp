@@ -43,6 +43,12 @@ MetricsWriter::MetricsWriter(const WriterOptions& options)
   }
   if (!options.period_dir.empty()) {
     period_files_ = std::make_unique<PeriodFiles>(options.period_dir, options.run_name, log_period_);
+    if (options.resume_from_step && *options.resume_from_step != kKeepAllSteps) {
+      const int64_t first_step = period_files_->reopen(*options.resume_from_step);
+      for (const RecordLine& line : record_lines_from(main_file, first_step)) {
+        period_files_->write_line(line.step, line.text);
+      }
+    }
   }
   if (!options.tensorboard_run_dir.empty()) {
     tensorboard_ =
@@ -92,6 +98,14 @@ void MetricsWriter::flush() {
   });
   num_unflushed_ = 0;
   last_flush_ = std::chrono::steady_clock::now();
+}
+
+void MetricsWriter::sync() {
+  flush();
+  while_open([&] {
+    for (const auto& file : json_lines_) file->sync();
+    if (tensorboard_) tensorboard_->sync();
+  });
 }
 
 void MetricsWriter::close() {

@@ -54,6 +54,8 @@ class MetricsWriter {
   /// A text summary for TensorBoard; no other sink has it.
   void text(const std::string& tag, const std::string& text);
   void flush();
+  /// Flushes and waits until the disk has it: what a checkpoint relies on.
+  void sync();
   /// Writes what is pending and closes all files. After close(), and after a failure, further calls do nothing.
   void close();
 

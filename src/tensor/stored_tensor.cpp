@@ -26,11 +26,9 @@ constexpr std::array<std::pair<StoredType, at::ScalarType>, 12> kTypePairs = {{
 
 }  // namespace
 
-at::Tensor borrow_stored(const StoredTensor& stored, std::span<const std::byte> bytes) {
-  for (const auto& [file_type, tensor_type] : kTypePairs) {
-    if (file_type != stored.type) continue;
-    auto* data = const_cast<std::byte*>(bytes.data());  // from_blob takes no const; nobody writes
-    return at::from_blob(data, stored.shape, at::TensorOptions().dtype(tensor_type));
+at::ScalarType tensor_type(const StoredTensor& stored) {
+  for (const auto& [file_type, type] : kTypePairs) {
+    if (file_type == stored.type) return type;
   }
   throw CheckpointError({.where = stored.name,
                          .what = "element type cannot be read as a tensor",
@@ -39,10 +37,15 @@ at::Tensor borrow_stored(const StoredTensor& stored, std::span<const std::byte> 
                          .attempt = {}});
 }
 
+at::Tensor borrow_stored(const StoredTensor& stored, std::span<const std::byte> bytes) {
+  auto* data = const_cast<std::byte*>(bytes.data());  // from_blob takes no const; nobody writes
+  return at::from_blob(data, stored.shape, at::TensorOptions().dtype(tensor_type(stored)));
+}
+
 TensorBytes store_tensor(const std::string& name, const at::Tensor& tensor) {
   BALLAST_CHECK(tensor.is_contiguous() && tensor.device().is_cpu(), name);
-  for (const auto& [file_type, tensor_type] : kTypePairs) {
-    if (tensor_type != tensor.scalar_type()) continue;
+  for (const auto& [file_type, type] : kTypePairs) {
+    if (type != tensor.scalar_type()) continue;
     return {{name, file_type, tensor.sizes().vec()},
             {static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())}};
   }

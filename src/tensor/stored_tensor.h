@@ -12,6 +12,9 @@
 
 namespace ballast {
 
+/// The element type that stands for a stored one. @throws CheckpointError where torch has none
+at::ScalarType tensor_type(const StoredTensor& stored);
+
 /// A tensor over the file's own bytes, in the stored type: valid as long as the mapping, not to be written to.
 /// @throws CheckpointError for a type that torch has no counterpart of
 at::Tensor borrow_stored(const StoredTensor& stored, std::span<const std::byte> bytes);

@@ -26,9 +26,9 @@ bool ProfileWindows::ends_after(int64_t step) const {
   return index == num_steps - 1 || (index < num_steps && step == end_step - 1);
 }
 
-ProfileWindows profile_windows(const Config& config) {
+ProfileWindows profile_windows(const Config& config, int64_t first_trained_step) {
   if (config.profiler.empty()) return {};
-  return {.first_step = config.skip_first_n_steps_for_profiler,
+  return {.first_step = first_trained_step + config.skip_first_n_steps_for_profiler,
           .num_steps = config.profiler_steps,
           .period = config.profile_periodically_period,
           .end_step = config.steps};

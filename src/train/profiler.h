@@ -28,8 +28,9 @@ struct ProfileWindows {
   bool ends_after(int64_t step) const;
 };
 
-/// Of profiler, skip_first_n_steps_for_profiler, profiler_steps, profile_periodically_period and steps.
-ProfileWindows profile_windows(const Config& config);
+/// Of profiler, skip_first_n_steps_for_profiler, profiler_steps, profile_periodically_period and steps. Steps are
+/// skipped from `first_trained_step` on.
+ProfileWindows profile_windows(const Config& config, int64_t first_trained_step);
 
 /// Writes each window as steps_<first>_to_<last>.pt.trace.json, the Chrome trace format of Kineto: operators with
 /// shapes, one mark a step. It records the operations of the calling thread and of the backward pass on a CPU.

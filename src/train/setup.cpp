@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "errors/errors.h"
 #include "errors/log.h"
-#include "models/hf_weights.h"
+#include "models/checkpoint_weights.h"
 #include "optim/param_mask.h"
 
 namespace ballast {
@@ -53,16 +53,23 @@ std::unique_ptr<Decoder> make_decoder(const Config& config, const std::shared_pt
                                .vocab_tiling_seq_major = config.vocab_tiling_seq_major};
   auto decoder = std::make_unique<Decoder>(
       make_decoder_spec(config), Precision::resolve(config.dtype, config.weight_dtype, device), world, device, options);
-  const std::string& weights = config.load_parameters_path.empty() ? config.hf_model_path : config.load_parameters_path;
-  if (weights.empty()) {
-    initialize_parameters(decoder->units(), static_cast<uint64_t>(config.init_weights_seed));
-  } else {
-    load_hf_weights(*decoder, weights);
-    log_info("weights: " + weights);
-  }
   apply_masks(*decoder, config);
   for (const UnitPtr& unit : decoder->units()) unit->set_keeps_copies(!config.ga_params_loop_barrier);
   return decoder;
+}
+
+void set_first_weights(Decoder& decoder, const Config& config) {
+  const std::string& weights = config.load_parameters_path.empty() ? config.hf_model_path : config.load_parameters_path;
+  if (weights.empty()) {
+    initialize_parameters(decoder.units(), static_cast<uint64_t>(config.init_weights_seed));
+  } else {
+    load_weights(decoder, weights);
+    log_info("weights: " + weights);
+  }
+}
+
+std::filesystem::path checkpoints_root(const Config& config) {
+  return std::filesystem::path(config.base_output_directory) / config.run_name / "checkpoints";
 }
 
 StepOptions step_options(const Config& config) {

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "dist/world.h"
@@ -18,11 +19,17 @@ struct Config;
 /// `hardware`: auto takes a GPU where there is one. @throws ConfigError when the asked device is absent
 at::Device resolve_device(const Config& config);
 
-/// The decoder of the configuration with its weights: from `load_parameters_path`, else from `hf_model_path`, else
-/// drawn from `init_weights_seed`. Membership masks are applied.
-/// @throws ConfigError, CheckpointError
+/// The decoder of the configuration; membership masks are applied, its weights are open.
+/// @throws ConfigError
 std::unique_ptr<Decoder> make_decoder(const Config& config, const std::shared_ptr<const World>& world,
                                       const at::Device& device);
+
+/// Weights of a new run: from `load_parameters_path`, else from `hf_model_path`, else drawn from `init_weights_seed`.
+/// @throws CheckpointError
+void set_first_weights(Decoder& decoder, const Config& config);
+
+/// Folder of the run's checkpoints.
+std::filesystem::path checkpoints_root(const Config& config);
 
 StepOptions step_options(const Config& config);
 EvalOptions eval_options(const Config& config);

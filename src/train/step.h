@@ -53,7 +53,7 @@ class TrainStep {
   /// the raw norm is finite, grad_norm.
   void skip(StepNumbers& numbers);
 
-  const Optimizer& optimizer() const { return *optimizer_; }
+  Optimizer& optimizer() { return *optimizer_; }
   /// Null without skip_step_on_spikes.
   SpikeGuard* spike_guard() { return spike_guard_ ? &*spike_guard_ : nullptr; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -21,6 +22,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+WriterOptions resumed_writer_options(const Config& config, int64_t first_step) {
+  WriterOptions options = writer_options(config);
+  if (first_step > 0) options.resume_from_step = first_step;
+  return options;
+}
+
 }  // namespace
 
 Trainer::Trainer(const Config& config)
@@ -30,10 +37,12 @@ Trainer::Trainer(const Config& config)
       train_source_(make_train_source(config, {world_->data_rank(), world_->data_size()})),
       eval_source_(make_eval_source(config, {world_->data_rank(), world_->data_size()})),
       step_(*decoder_, world_, step_options(config)),
-      writer_(writer_options(config)),
+      checkpoints_(config, {*decoder_, step_, *train_source_}),
+      first_step_(checkpoints_.start()),
+      writer_(resumed_writer_options(config, first_step_)),
       console_(console_options(config)),
       progress_(config.steps),
-      profiler_(profile_windows(config),
+      profiler_(profile_windows(config, first_step_),
                 std::filesystem::path(config.tensorboard_dir) / config.run_name / "plugins" / "profile") {
   report_start();
 }
@@ -54,26 +63,53 @@ void Trainer::report_start() {
   write_setup_texts(writer_, config_, parameters);
 }
 
+void Trainer::log_after_progress(const std::optional<std::string>& line) {
+  if (!line) return;
+  progress_.before_line();
+  log_info(*line);
+}
+
 int Trainer::run() {
-  for (int64_t step = 0; step < config_.steps; ++step) {
-    profiler_.before_step(step);
-    if (!train_one(step)) {
-      log_info("data: the training data ended after " + std::to_string(step) + " of " + std::to_string(config_.steps) +
-               " steps");
-      break;
-    }
-    profiler_.after_step(step);
-    if (signal_.received() == 0 && evaluates_after(step) && evaluate_after(step)) break;
-    if (signal_.received() != 0) {
-      progress_.before_line();
-      log_info("stopped by signal " + std::to_string(signal_.received()) + " after step " + std::to_string(step));
-      writer_.close();
-      return 128 + signal_.received();
-    }
+  const int64_t last_step = train();
+  const int signal = signal_.received();
+  if (signal != 0 || config_.save_checkpoint_on_completion) {
+    if (last_step >= first_step_) checkpoints_.save(last_step, writer_);
   }
+  log_after_progress(checkpoints_.finish());
   progress_.before_line();
   writer_.close();
-  return 0;
+  if (signal == 0) return 0;
+  log_info("stopped by signal " + std::to_string(signal) + " after step " + std::to_string(last_step) +
+           (checkpoints_.is_on() ? "; the same command goes on from there" : ""));
+  return 128 + signal;
+}
+
+int64_t Trainer::train() {
+  if (makes_up_evaluation()) return first_step_ - 1;
+  for (int64_t step = first_step_; step < config_.steps; ++step) {
+    if (signal_.received() != 0) return step - 1;
+    profiler_.before_step(step);
+    if (!train_one(step)) {
+      log_after_progress("data: the training data ended after " + std::to_string(step) + " of " +
+                         std::to_string(config_.steps) + " steps");
+      return step - 1;
+    }
+    profiler_.after_step(step);
+    checkpoints_.after_step(step, writer_);
+    log_after_progress(checkpoints_.poll());
+    if (signal_.received() == 0 && evaluates_after(step) && evaluate_after(step)) return step;
+  }
+  return config_.steps - 1;
+}
+
+bool Trainer::makes_up_evaluation() {
+  const int64_t step = first_step_ - 1;
+  if (step < 0 || !evaluates_after(step)) return false;
+  const auto lines = record_lines_from(
+      std::filesystem::path(config_.base_output_directory) / config_.run_name / "metrics.jsonl", step);
+  const bool is_on_record =
+      std::any_of(lines.begin(), lines.end(), [](const auto& line) { return line.kind == "eval"; });
+  return !is_on_record && evaluate_after(step);
 }
 
 bool Trainer::train_one(int64_t step) {
@@ -83,6 +119,7 @@ bool Trainer::train_one(int64_t step) {
   const Clock::time_point data_end = Clock::now();
   StepNumbers numbers = step_.accumulate(*batch, step);
   if (step_.accepts(numbers)) {
+    checkpoints_.before_update();
     step_.update(numbers);
   } else {
     step_.skip(numbers);
@@ -101,10 +138,7 @@ bool Trainer::train_one(int64_t step) {
   print(train_line(record, console_));
   writer_.write(record);
   check_finite(numbers);
-  if (const auto line = data_need_.line(train_source_->tokens_per_second())) {
-    progress_.before_line();
-    log_info(*line);
-  }
+  log_after_progress(data_need_.line(train_source_->tokens_per_second()));
   progress_.update(step + 1, numbers.step_seconds,
                    tokens * static_cast<double>(world_->data_size()) / numbers.step_seconds);
   return true;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "data/batch.h"
 #include "metrics/console.h"
@@ -11,6 +13,7 @@
 #include "metrics/writer.h"
 #include "train/data_need.h"
 #include "train/profiler.h"
+#include "train/run_checkpoints.h"
 #include "train/setup.h"
 #include "train/step.h"
 #include "train/stop_signal.h"
@@ -26,8 +29,8 @@ class Trainer {
   /// @throws Error of any kind
   explicit Trainer(const Config& config);
 
-  /// Trains until `steps`, the end of the data, `target_eval_loss` or a signal. Metrics are on disk when it returns or
-  /// throws.
+  /// Trains until `steps`, the end of the data, `target_eval_loss` or a signal. A signal writes a checkpoint where
+  /// checkpoints are on. Metrics and checkpoints are on disk when it returns or throws.
   /// @return exit code: 0, or 128 + the signal that ended the run
   /// @throws AbortedError when loss or gradient norm is not finite; the step's record is written, weights are
   /// untouched.
@@ -37,6 +40,12 @@ class Trainer {
  private:
   void print(const std::string& line);
   void report_start();
+  /// Steps and what belongs between them, until the run ends.
+  /// @return the last finished step
+  int64_t train();
+  /// An evaluation that was due after the step before and is not on record.
+  bool makes_up_evaluation();
+  void log_after_progress(const std::optional<std::string>& line);
   /// One step and its record; false when the data ended.
   bool train_one(int64_t step);
   bool evaluates_after(int64_t step) const;
@@ -49,6 +58,8 @@ class Trainer {
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<BatchSource> train_source_, eval_source_;
   TrainStep step_;
+  RunCheckpoints checkpoints_;
+  int64_t first_step_;
   MetricsWriter writer_;
   ConsoleOptions console_;
   ProgressLine progress_;

@@ -27,7 +27,6 @@ struct FloatTensor {
 inline CheckpointContent small_content(const std::vector<FloatTensor>& tensors, int64_t step) {
   CheckpointContent content;
   content.step = step;
-  content.program = "test";
   content.config = "steps: 10\n";
   content.documents = {{"state.json", R"({"updates": 3})"}};
   content.tensor_files = {{"model-r00000.safetensors", {}}, {"optimizer-r00000.safetensors", {}}};

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/checkpoint_weights.h"
+
+#include <filesystem>
+#include <set>
+
+#include "models/hf_weights.h"
+#include "models/weight_fit.h"
+#include "tensor/stored_tensor.h"
+
+namespace ballast {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::span<std::byte> writable_bytes(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), static_cast<size_t>(tensor.nbytes())};
+}
+
+bool is_moment(const std::string& name) {
+  return name.starts_with(kFirstMomentPrefix) || name.starts_with(kSecondMomentPrefix);
+}
+
+/// The checkpoint that `path` names; empty if it is none.
+fs::path checkpoint_at(fs::path path) {
+  if (!fs::exists(path) && path.filename() == "items") path = path.parent_path();
+  return fs::exists(path / kManifestName) ? path : fs::path();
+}
+
+}  // namespace
+
+void TensorReads::add(const ManifestTensor& entry, const at::Tensor& target) {
+  const at::ScalarType type = tensor_type(entry.tensor);
+  if (target.scalar_type() == type && target.is_contiguous() && target.device().is_cpu()) {
+    targets_.push_back({&entry, writable_bytes(target)});
+    return;
+  }
+  const at::Tensor stored = at::empty(entry.tensor.shape, at::TensorOptions().dtype(type));
+  targets_.push_back({&entry, writable_bytes(stored)});
+  conversions_.push_back({stored, target});
+}
+
+void TensorReads::run(const CheckpointReader& reader) {
+  const at::NoGradGuard no_grad;
+  reader.read(targets_);
+  for (const Conversion& conversion : conversions_) conversion.target.copy_(conversion.stored);
+}
+
+void add_decoder_reads(Decoder& decoder, const CheckpointReader& reader, TensorReads& reads) {
+  WeightFit fit;
+  std::set<std::string> wanted;
+  const auto add = [&](const std::string& name, const at::Tensor& target) {
+    wanted.insert(name);
+    const ManifestTensor* entry = reader.manifest().find(name);
+    if (fit.add(name, entry == nullptr ? nullptr : &entry->tensor, target)) reads.add(*entry, target);
+  };
+  for (const UnitPtr& unit : decoder.units()) {
+    for (Parameter& parameter : unit->parameters()) add(parameter.spec.name, parameter.master.detach());
+    for (Buffer& buffer : unit->buffers()) add(buffer.name, buffer.value);
+    unit->drop_copies();
+  }
+  for (const ManifestTensor& entry : reader.manifest().tensors) {
+    if (!is_moment(entry.tensor.name) && !wanted.contains(entry.tensor.name)) fit.add_unexpected(entry.tensor.name);
+  }
+  fit.check("checkpoint: " + reader.folder().string(), "the model keys of its config.yml");
+}
+
+void load_checkpoint_weights(Decoder& decoder, const CheckpointReader& reader) {
+  TensorReads reads;
+  add_decoder_reads(decoder, reader, reads);
+  reads.run(reader);
+}
+
+SnapshotTensor snapshot_of(const std::string& name, const at::Tensor& tensor) {
+  const at::Tensor stored = tensor.detach().cpu().contiguous();
+  TensorBytes bytes = store_tensor(name, stored);
+  return {std::move(bytes.tensor), bytes.bytes, std::make_shared<at::Tensor>(stored)};
+}
+
+std::vector<SnapshotTensor> decoder_tensors(const Decoder& decoder) {
+  std::vector<SnapshotTensor> tensors;
+  for (const UnitPtr& unit : decoder.units()) {
+    for (const Parameter& parameter : unit->parameters()) {
+      tensors.push_back(snapshot_of(parameter.spec.name, parameter.master));
+    }
+    for (const Buffer& buffer : unit->buffers()) tensors.push_back(snapshot_of(buffer.name, buffer.value));
+  }
+  return tensors;
+}
+
+void load_weights(Decoder& decoder, const std::string& path) {
+  const fs::path checkpoint = checkpoint_at(path);
+  if (checkpoint.empty()) {
+    load_hf_weights(decoder, path);
+  } else {
+    load_checkpoint_weights(decoder, CheckpointReader(checkpoint));
+  }
+}
+
+}  // namespace ballast

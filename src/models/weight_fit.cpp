@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/weight_fit.h"
+
+#include <algorithm>
+
+#include "errors/errors.h"
+
+namespace ballast {
+namespace {
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+}  // namespace
+
+std::string listed(const std::string& title, const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  constexpr size_t kShown = 5;
+  std::string text = (title + " ") + std::to_string(names.size()) + ": ";
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return text + (names.size() > kShown ? ", ..." : "") + ". ";
+}
+
+bool WeightFit::add(const std::string& name, const StoredTensor* stored, const at::Tensor& target) {
+  if (stored == nullptr) {
+    missing_.push_back(name);
+    return false;
+  }
+  if (target.sizes() == stored->shape) return true;
+  misshaped_.push_back(name + " " + shape_text(stored->shape) + " instead of " + shape_text(target.sizes()));
+  return false;
+}
+
+void WeightFit::check(const std::string& where, const std::string& attempt) const {
+  const std::string faults =
+      listed("missing", missing_) + listed("unexpected", unexpected_) + listed("other shape", misshaped_);
+  if (faults.empty()) return;
+  throw CheckpointError(
+      {.where = where, .what = "weights do not fit the model: " + faults, .got = {}, .need = {}, .attempt = attempt});
+}
+
+}  // namespace ballast
