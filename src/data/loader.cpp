@@ -111,7 +111,7 @@ std::unique_ptr<BatchSource> make_text_source(const Config& config, const Purpos
       ShuffleSettings{shuffles, config.hf_shuffle_buffer_size, seed, purpose.is_training ? config.num_epoch : 1});
   auto pieces = std::make_unique<TokenStage>(
       std::move(documents), TokenSettings{tokenizer, config.add_bos, config.add_eos, config.use_truncation,
-                                          config.max_target_length, config.vocab_size});
+                                          config.max_target_length, config.vocab_size, query.split});
   PackingSettings packing;
   packing.row_length = config.max_target_length;
   packing.max_documents = config.packing ? config.max_segments_per_seq : 1;

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "config/config.h"
+#include "metrics/number.h"
 #include "spec/decoder_spec.h"
 
 namespace ballast {
@@ -140,6 +141,15 @@ std::optional<double> peak_tflops_of(const std::string& device_name) {
 std::optional<double> peak_tflops(const Config& config, const std::string& device_name) {
   if (config.peak_tflops_per_device > 0) return config.peak_tflops_per_device;
   return peak_tflops_of(device_name);
+}
+
+std::optional<std::string> peak_line(const Config& config, const std::string& device_name) {
+  const std::optional<double> peak = peak_tflops(config, device_name);
+  if (!peak) return std::nullopt;
+  const std::string source = config.peak_tflops_per_device > 0
+                                 ? "peak_tflops_per_device, " + config.origin("peak_tflops_per_device")
+                                 : "dense bf16 of " + device_name + " by its data sheet";
+  return "peak: " + general(*peak, 6) + " TFLOP/s a device (" + source + ")";
 }
 
 }  // namespace ballast
