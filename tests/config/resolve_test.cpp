@@ -11,7 +11,7 @@ namespace ballast {
 namespace {
 
 // A configs folder of its own, with one model.
-class Resolve : public testing::Test {
+class Resolve : public ::testing::Test {
  protected:
   Resolve() {
     folder_.write("configs/base.yml", "steps: 100\nlearning_rate: 1.e-4\nhardware: auto\ndataset_type: synthetic\n");
@@ -29,13 +29,13 @@ class Resolve : public testing::Test {
     ConfigOptions options;
     options.configs_folder = folder_.path() + "/configs";
     options.environment = environment;
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     try {
       const Config config = resolve_config(arguments, options);
-      log_ = testing::internal::GetCapturedStderr();
+      log_ = ::testing::internal::GetCapturedStderr();
       return config;
     } catch (const Error&) {
-      log_ = testing::internal::GetCapturedStderr();
+      log_ = ::testing::internal::GetCapturedStderr();
       throw;
     }
   }
