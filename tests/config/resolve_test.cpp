@@ -59,7 +59,7 @@ TEST_F(Resolve, DefaultsGiveWayToTheFile) {
 }
 
 TEST_F(Resolve, TheBaseGivesWayToItsChild) {
-  const std::string child = folder_.write("mine.yml", "base_config: base.yml\nsteps: 7\n");
+  folder_.write("mine.yml", "base_config: base.yml\nsteps: 7\n");
   const std::string grandchild = folder_.write("sub/deep.yml", "base_config: ../mine.yml\neval_start_step: 2\n");
   const Config config = run({grandchild});
   EXPECT_EQ(config.steps, 7);
