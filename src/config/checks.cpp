@@ -18,7 +18,7 @@ std::optional<TypedValue> find_listed(const KeyInfo& key, std::string_view list,
                       [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
   };
   for (const std::string& word : split_words(list)) {
-    const std::optional<TypedValue> listed = key.read(parse_scalar(word));
+    std::optional<TypedValue> listed = key.read(parse_scalar(word));
     if (!listed) continue;
     if (*listed == value) return listed;
     const auto* text = std::get_if<std::string>(&value);

@@ -25,8 +25,9 @@ double causal_pairs(const PairCost& cost, int64_t length) {
     return T * w - w * w / 2;
   }
   if (cost.chunk > 0) {
+    const int64_t num_chunks = length / cost.chunk;
     const double chunk = static_cast<double>(cost.chunk), rest = static_cast<double>(length % cost.chunk);
-    return (static_cast<double>(length / cost.chunk) * chunk * chunk + rest * rest) / 2;
+    return (static_cast<double>(num_chunks) * chunk * chunk + rest * rest) / 2;
   }
   return T * T / 2;
 }

@@ -65,15 +65,15 @@ TEST(CheckTogether, NothingOfThatWithoutARun) {
 }
 
 TEST(CheckTogether, KeysThatTheOptimizerDoesNotReadAreNamed) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   for_a_run({"dataset_type=synthetic", "opt_type=sgd", "adam_b1=0.8", "muon_beta=0.9", "adam_b2=0.95"});
-  const std::string lines = testing::internal::GetCapturedStderr();
+  const std::string lines = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(lines.find("adam_b1 has no effect with opt_type=sgd"), std::string::npos) << lines;
   EXPECT_NE(lines.find("muon_beta has no effect with opt_type=sgd"), std::string::npos) << lines;
   EXPECT_EQ(lines.find("adam_b2"), std::string::npos) << lines;
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   for_a_run({"dataset_type=synthetic", "opt_type=muon", "adam_b1=0.8", "muon_beta=0.9"});
-  EXPECT_EQ(testing::internal::GetCapturedStderr().find("has no effect"), std::string::npos);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().find("has no effect"), std::string::npos);
 }
 
 TEST(AcceptedValues, AreNamedInWords) {

@@ -70,9 +70,9 @@ TEST(DerivedBatch, RefusesAMicroBatchWithoutRows) {
 }
 
 TEST(DerivedBatch, RoundsDownWithAWarning) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(config_from_pairs({"per_device_batch_size=2.5"}).micro_batch_size_to_train_on, 2);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("rounded down"), std::string::npos);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("rounded down"), std::string::npos);
 }
 
 TEST(DerivedSteps, MinusOneCopiesTheOther) {

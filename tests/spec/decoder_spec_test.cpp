@@ -138,7 +138,7 @@ TEST(DecoderSpec, SharesEqualRotationsAndKeepsUnlikeOnesApart) {
   const std::vector<std::string> olmo = {"decoder_block=olmo3", "sliding_window_size=16", "rope_type=yarn"};
   EXPECT_EQ(small_spec(olmo).ropes.size(), 1);
   std::vector<std::string> local = olmo;
-  local.push_back("local_rope_type=default");
+  local.emplace_back("local_rope_type=default");
   const DecoderSpec spec = small_spec(local);
   ASSERT_EQ(spec.ropes.size(), 2);
   EXPECT_EQ(spec.ropes.at(static_cast<size_t>(attention_of(spec, 0).rope)).scaling, RopeScaling::kDefault);
