@@ -50,4 +50,8 @@ struct Config {
 /// Every key with value and origin, one a line, sorted: `steps = 100  (command line)`. Secrets are masked.
 std::string print_config(const Config& config);
 
+/// The values that are not their key's default, one line a source: `command line: steps=100 dtype=float32`; computed
+/// values last. Secrets are masked.
+std::vector<std::string> changed_values(const Config& config);
+
 }  // namespace ballast

@@ -29,6 +29,50 @@ TEST(CheckTogether, WarmupAndDecayFitInTheSchedule) {
             1.0);
 }
 
+TEST(CheckTogether, TensorsNamedForAnotherRematPolicyAreNamed) {
+  const auto log_of = [](std::vector<std::string> pairs) {
+    pairs.insert(pairs.end(), {"dataset_type=synthetic", "enable_checkpointing=false", "base_output_directory=x"});
+    testing::internal::CaptureStderr();
+    for_a_run(pairs);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(log_of({"remat_policy=minimal", "out_proj=device"}),
+            "warning: config: command line out_proj has no effect with remat_policy=minimal\n");
+  EXPECT_EQ(log_of({"remat_policy=custom", "out_proj=device"}), "");
+  EXPECT_EQ(log_of({"remat_policy=custom", "out_proj=offload"}),
+            "config: out_proj=offload: kept in place: a CPU has no other memory to move to\n");
+  EXPECT_EQ(log_of({"remat_policy=minimal_offloaded"}),
+            "config: remat_policy=minimal_offloaded: kept in place: a CPU has no other memory to move to\n");
+  EXPECT_EQ(
+      log_of({"remat_policy=custom", "mla_q=device"}),
+      "warning: config: command line mla_q=device is recognised but has no effect: no layer of this version makes "
+      "this tensor\n");
+}
+
+TEST(ChangedValues, AreOneLineASourceWithoutSecrets) {
+  testing::internal::CaptureStderr();
+  const std::vector<std::string> lines =
+      changed_values(config_from_pairs({"steps=7", "hf_access_token=hf_abc", "train_split=a\nb", "log_period=100"}));
+  testing::internal::GetCapturedStderr();
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_EQ(lines[0], "command line: steps=7 train_split=a\\nb hf_access_token=(set)");
+  EXPECT_EQ(lines[1].find("computed: "), 0) << lines[1];
+  EXPECT_NE(lines[1].find(" learning_rate_schedule_steps=7 "), std::string::npos) << lines[1];
+}
+
+TEST(CheckTogether, RowsBeyondTheModelsPositionsDrawALine) {
+  const auto log_of = [](const std::string& pair) {
+    testing::internal::CaptureStderr();
+    for_a_run({"dataset_type=synthetic", "enable_checkpointing=false", "base_output_directory=x", pair});
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(log_of("max_position_embeddings=2047"),
+            "warning: config: default max_target_length: rows of 2048 tokens are longer than the 2047 positions the "
+            "model was made for (max_position_embeddings)\n");
+  EXPECT_EQ(log_of("max_position_embeddings=2048"), "");
+  EXPECT_EQ(log_of("max_position_embeddings=0"), "");
+}
+
 TEST(CheckTogether, ARunNeedsADataSet) {
   EXPECT_EQ(refusal({}),
             "config: dataset_type=tfds (default): not supported: TensorFlow data sets are not read; export them to "
