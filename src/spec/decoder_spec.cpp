@@ -73,6 +73,10 @@ std::vector<bool> find_sliding_layers(const Config& config, const Family& family
     warn_once("sliding_window_size",
               "sliding_window_size has no effect: no layer slides (attention_type, layer_types)");
   }
+  if (!any_slides && config.local_rope_max_timescale > 0) {
+    warn_once("local_rope_max_timescale",
+              "local_rope_max_timescale has no effect: no layer slides (attention_type, layer_types)");
+  }
   return slides;
 }
 

@@ -60,6 +60,42 @@ TEST(ChangedValues, AreOneLineASourceWithoutSecrets) {
   EXPECT_NE(lines[1].find(" learning_rate_schedule_steps=7 "), std::string::npos) << lines[1];
 }
 
+TEST(CheckTogether, KeysThatAnotherKeySwitchesOffDrawALine) {
+  struct Row {
+    std::string pair;    // idle ...
+    const char* reason;  // ... because of this
+    std::vector<std::string> cure;
+  };
+  const Row rows[] = {
+      {"skip_step_interval=3", "skip_step_on_spikes=false", {"skip_step_on_spikes=true"}},
+      {"wsd_decay_style=cosine", "lr_schedule_type=cosine", {"lr_schedule_type=wsd"}},
+      {"global_rampup_samples=8", "enable_rampup_batch_size=false", {"enable_rampup_batch_size=true"}},
+      {"qk_norm_with_scale=false", "use_qk_norm=false", {"use_qk_norm=true"}},
+      {"normalize_embedding_logits=false", "logits_via_embedding=false", {"logits_via_embedding=true"}},
+      {"rope_linear_scaling_factor=2", "rope_type=default", {"rope_type=linear"}},
+      {"rope_factor=8", "rope_type=default", {"rope_type=yarn"}},
+      {"beta_fast=8", "rope_type=default", {"local_rope_type=yarn"}},
+      {"eval_start_step=3", "eval_interval=-1", {"eval_interval=2", "eval_steps=1"}},
+      {"hf_name=x", "dataset_type=synthetic", {"dataset_type=hf", "hf_path=x", "tokenizer_path=t"}},
+      {"profiler_steps=2", "profiler=''", {"profiler=xplane"}},
+  };
+  const auto log_of = [](const std::string& pair, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"enable_checkpointing=false", "base_output_directory=x", pair};
+    const bool has_data = !more.empty() && more[0].starts_with("dataset_type");
+    if (!has_data) all.push_back("dataset_type=synthetic");
+    all.insert(all.end(), more.begin(), more.end());
+    testing::internal::CaptureStderr();
+    for_a_run(all);
+    return testing::internal::GetCapturedStderr();
+  };
+  for (const Row& row : rows) {
+    const std::string key = row.pair.substr(0, row.pair.find('='));
+    EXPECT_EQ(log_of(row.pair, {}),
+              "warning: config: command line " + key + " has no effect with " + row.reason + "\n");
+    EXPECT_EQ(log_of(row.pair, row.cure), "") << row.pair;
+  }
+}
+
 TEST(CheckTogether, RowsBeyondTheModelsPositionsDrawALine) {
   const auto log_of = [](const std::string& pair) {
     testing::internal::CaptureStderr();
