@@ -73,7 +73,7 @@ std::string explanation(const KeyInfo& key) {
     add("Refused: " + comma_list(rule.refused_values) + " (" + std::string(rule.note) + ")");
   const bool has_reason = rule.effect == Effect::kNoEffect || rule.effect == Effect::kRefused;
   if (has_reason && !key.meaning.empty()) line += " (" + std::string(rule.note) + ")";
-  if (!rule.remark_text.empty()) add(std::string(rule.remark_value) + ": " + std::string(rule.remark_text));
+  if (!rule.remark_text.empty()) add(comma_list(rule.remark_values) + ": " + std::string(rule.remark_text));
   return line;
 }
 

@@ -18,6 +18,7 @@
 #include "data/token_stage.h"
 #include "data/tokenizer.h"
 #include "errors/errors.h"
+#include "errors/log.h"
 
 namespace ballast {
 namespace {
@@ -100,6 +101,10 @@ std::unique_ptr<BatchSource> make_text_source(const Config& config, const Purpos
       fail_key(config, "tokenizer_path", "is empty", "a tokenizer for the text of dataset_type=hf");
     }
     tokenizer = load_tokenizer(config.tokenizer_path);
+    if (config.tokenizer_type == "tiktoken") {
+      warn_once("tokenizer_type", "tokenizer_type=tiktoken has no effect: " + config.tokenizer_path +
+                                      " is a tokenizer.json of Hugging Face and read as such");
+    }
   }
   const bool shuffles = purpose.is_training && config.enable_data_shuffling;
   const auto seed = static_cast<uint64_t>(config.data_shuffle_seed);

@@ -54,6 +54,9 @@ void Trainer::print(const std::string& line) {
 }
 
 void Trainer::report_start() {
+  if (config_.log_config) {
+    for (const std::string& line : changed_values(config_)) log_info("config: " + line);
+  }
   const int64_t parameters = count_parameters(decoder_->spec());
   const FlopCount flops = training_flops(flop_shape(config_, decoder_->spec()));
   tflops_per_step_ = flops.total;
