@@ -189,7 +189,6 @@ TEST_F(Resolve, PrintsEveryValueWithItsOrigin) {
 TEST_F(Resolve, RemarksOnValuesThatNeedOne) {
   run({"hardware=tpu"});
   EXPECT_TRUE(logged("config: hardware=tpu: taken as auto"));
-  EXPECT_TRUE(logged("config: enable_checkpointing=true: this version writes no checkpoints"));
 }
 
 TEST(ConfigsFolder, IsFoundAboveTheProgram) {
