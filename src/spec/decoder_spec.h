@@ -24,6 +24,7 @@ struct NormSpec {
   NormForm form = NormForm::kCastThenScale;
   double epsilon = 1e-5;
   bool exists() const { return !name.empty(); }
+  bool operator==(const NormSpec&) const = default;
 };
 
 enum class RopeScaling { kDefault, kLinear, kLlama3, kYarn };
@@ -63,6 +64,7 @@ struct AttentionSpec {
   bool has_qkv_bias = false;
   bool has_output_bias = false;
   bool has_sinks = false;  ///< one learned logit a head in the softmax denominator
+  bool operator==(const AttentionSpec&) const = default;
 };
 
 enum class Activation { kSilu, kGeluTanh, kGelu, kRelu, kLinear };
@@ -73,6 +75,7 @@ struct DenseFfnSpec {
   Activation activation = Activation::kSilu;
   bool is_gated = true;
   bool has_bias = false;
+  bool operator==(const DenseFfnSpec&) const = default;
 };
 
 using MixerSpec = std::variant<AttentionSpec>;  // room for latent and linear attention
@@ -85,6 +88,7 @@ struct LayerSpec {
   NormSpec pre_mixer_norm, post_mixer_norm, pre_ffn_norm, post_ffn_norm;
   MixerSpec mixer;
   FfnSpec ffn;
+  bool operator==(const LayerSpec&) const = default;
 };
 
 struct DecoderSpec {
@@ -99,6 +103,7 @@ struct DecoderSpec {
   double final_logits_soft_cap = 0;
   double dense_init_scale = 1.0;
   double dropout_rate = 0;
+  bool operator==(const DecoderSpec&) const = default;
 };
 
 /// The decoder that a configuration describes. Throws ConfigError where its fields contradict one another.
