@@ -62,7 +62,10 @@ bool is_checkpoint_folder(const fs::path& path) {
 
 fs::path find_checkpoints(const fs::path& path) {
   if (fs::is_directory(path / "checkpoints")) return path / "checkpoints";
-  return path.filename() == "checkpoints" || !checkpoint_steps(path).empty() ? path : fs::path();
+  const std::vector<int64_t> steps = checkpoint_steps(path);
+  const bool holds_one = std::any_of(steps.begin(), steps.end(),
+                                     [&](int64_t step) { return is_checkpoint_folder(path / std::to_string(step)); });
+  return holds_one || path.filename() == "checkpoints" ? path : fs::path();
 }
 
 void remove_unfinished(const fs::path& root) {
