@@ -13,7 +13,9 @@ struct Config;
 /// Fields of a config.json that do not follow from the architecture. An id that is not known is written as null.
 struct HfExport {
   std::string dtype;  ///< element type of the weights beside it: "float32"
-  std::optional<int64_t> bos_token_id, eos_token_id, pad_token_id;
+  std::optional<int64_t> bos_token_id = std::nullopt;
+  std::optional<int64_t> eos_token_id = std::nullopt;
+  std::optional<int64_t> pad_token_id = std::nullopt;
 };
 
 /// The config.json of the model that `config` describes, in the spelling of transformers 5. The tables of hf_alias.h
