@@ -12,6 +12,7 @@
 #include "errors/log.h"
 #include "files/atomic_folder.h"
 #include "files/file_error.h"
+#include "tensor/heap.h"
 
 namespace ballast {
 namespace {
@@ -106,6 +107,7 @@ void convert_newest(const fs::path& checkpoints, const ConvertArguments& argumen
 
 int run_convert(const Arguments& words) {
   const ConvertArguments arguments = parse_convert(words);
+  return_freed_memory();
   const fs::path& from = arguments.from;
   if (!fs::exists(from)) throw_file_error(ErrorKind::kCheckpoint, from, {.what = "does not exist"});
   check_free_folder(arguments.to, ErrorKind::kCheckpoint);

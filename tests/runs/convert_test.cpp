@@ -132,10 +132,6 @@ TEST(Convert, TrainingGoesOnAlikeFromEitherSide) {
     ASSERT_EQ(losses.size(), 2U);
     EXPECT_EQ(losses_from(folder, {family + "/config.yml", "load_parameters_path=" + family}), losses) << family;
     EXPECT_EQ(losses_from(folder, {"configs/base.yml", "hf_model_path=" + family + "-hf"}), losses) << family;
-    EXPECT_EQ(losses_from(folder,
-                          {"configs/base.yml", "hf_model_path=" + kGolden + family, "load_parameters_path=" + family}),
-              losses)
-        << family;
   }
 }
 
