@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/inspect_checkpoint.h"
+#include "apps/listing.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "config/config.h"
 #include "config/resolve.h"
 #include "data/loader.h"
@@ -41,59 +44,17 @@ std::string shorten(const std::string& text, size_t most) {
   return size < text.size() ? line + " ..." : line;
 }
 
-/// "1.5 GiB (1610612736 bytes)"
-std::string size_text(uint64_t bytes) {
-  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.1f %s (%llu bytes)", value, units[unit], static_cast<unsigned long long>(bytes));
-  return unit == 0 ? std::to_string(bytes) + " bytes" : text;
-}
-
-/// Prints rows with their columns aligned; the last column is as long as it is.
-void print_table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
-    }
-    std::printf("%s\n", line.c_str());
-  }
-}
-
-std::string shape_text(const StoredTensor& tensor) {
-  const std::string description = tensor.description();
-  return description.substr(description.find('['));
-}
-
 void print_weights(const std::vector<SafetensorsFile>& files) {
-  int64_t num_elements = 0;
-  uint64_t num_bytes = 0;
-  size_t num_tensors = 0;
+  std::vector<StoredTensor> all;
   for (const SafetensorsFile& file : files) {
     std::printf("%s\n", file.path().c_str());
-    std::vector<std::vector<std::string>> rows;
-    for (const StoredTensor& tensor : file.tensors()) {
-      rows.push_back({"  " + tensor.name, std::string(stored_type_name(tensor.type)), shape_text(tensor)});
-      num_elements += tensor.num_elements();
-      num_bytes += static_cast<uint64_t>(tensor.num_bytes());
-    }
-    num_tensors += rows.size();
-    print_table(rows);
+    print_tensors(file.tensors());
+    all.insert(all.end(), file.tensors().begin(), file.tensors().end());
     for (const auto& [key, value] : file.metadata()) {
       std::printf("  metadata %s: %s\n", key.c_str(), shorten(value, kTextShown).c_str());
     }
   }
-  std::printf("%zu tensors, %lld parameters, %s\n", num_tensors, static_cast<long long>(num_elements),
-              size_text(num_bytes).c_str());
+  print_totals(all);
 }
 
 void print_table_file(const fs::path& path) {
@@ -109,8 +70,8 @@ void print_table_file(const fs::path& path) {
   print_table(rows);
 }
 
-void print_path(const fs::path& path) {
-  if (!fs::exists(path)) throw DataError({"inspect: " + path.string(), "does not exist", "", "", ""});
+/// Files and folders that hold no checkpoint.
+void print_data(const fs::path& path) {
   if (path.extension() == ".safetensors") return print_weights({SafetensorsFile(path)});
   if (!fs::is_directory(path)) return print_table_file(path);
   std::vector<fs::path> tables;
@@ -120,6 +81,25 @@ void print_path(const fs::path& path) {
   const bool has_weights = fs::exists(path / "model.safetensors") || fs::exists(path / "model.safetensors.index.json");
   if (has_weights || tables.empty()) return print_weights(open_hf_weights(path).files());
   for (const fs::path& file : tables) print_table_file(file);
+}
+
+/// @return the exit code
+int print_path(const fs::path& path, bool verifies) {
+  if (!fs::exists(path)) throw DataError({"inspect: " + path.string(), "does not exist", "", "", ""});
+  if (is_checkpoint_folder(path)) {
+    inspect_checkpoint(path, verifies);
+    return 0;
+  }
+  if (const fs::path checkpoints = find_checkpoints(path); !checkpoints.empty()) {
+    const bool are_good = inspect_checkpoints(checkpoints, verifies);
+    return are_good || !verifies ? 0 : static_cast<int>(ErrorKind::kCheckpoint);
+  }
+  if (verifies) {
+    throw ConfigError({"inspect: --verify", "is for checkpoints, whose files have checksums", path.string(),
+                       "a checkpoint or the folder of a run", ""});
+  }
+  print_data(path);
+  return 0;
 }
 
 std::string ids_text(const std::vector<int32_t>& ids, bool is_full) {
@@ -206,13 +186,14 @@ int run_inspect(const Arguments& arguments) {
   Arguments rest = arguments;
   const std::optional<int64_t> batch_number = take_batch_number(rest);
   const bool is_full = std::erase(rest, "--full") > 0;
+  const bool verifies = std::erase(rest, "--verify") > 0;
   if (batch_number) {
     inspect_batch(rest, *batch_number, is_full);
   } else if (rest.size() == 1 && rest.front().rfind("--", 0) != 0) {
-    print_path(rest.front());
+    return print_path(rest.front(), verifies);
   } else {
     throw ConfigError({"inspect", "takes one path, or a configuration with --batch", "",
-                       "PATH | CONFIG.yml [key=value ...] --batch K [--full]", ""});
+                       "PATH [--verify] | CONFIG.yml [key=value ...] --batch K [--full]", ""});
   }
   return 0;
 }

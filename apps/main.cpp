@@ -22,7 +22,10 @@ constexpr Command kCommands[] = {
     {"eval", ballast::run_eval, "CONFIG.yml [key=value ...]", "loss and perplexity on a data set"},
     {"probe", ballast::run_probe, "HF_FOLDER --tokens IN --out OUT [--grads all|NAME ...]",
      "one forward and backward pass, for comparison"},
-    {"inspect", ballast::run_inspect, "PATH | CONFIG.yml [key=value ...] --batch K", "what a file or a data set holds"},
+    {"inspect", ballast::run_inspect, "PATH [--verify] | CONFIG.yml [key=value ...] --batch K",
+     "what a file, a checkpoint or a data set holds"},
+    {"convert", ballast::run_convert, "FROM TO [--dtype T] [--max_shard_size 5GB] [--names hf]",
+     "a checkpoint becomes a Hugging Face folder, and the other way round"},
     {"report", ballast::run_report, "RUN [--out FILE]", "the curves of a run as one HTML page, RUN/report.html"},
     {"keys", ballast::run_keys, "[PATTERN]", "every configuration key"},
 };
@@ -60,7 +63,7 @@ int dispatch(const ballast::Arguments& arguments) {
   throw ballast::ConfigError({.where = "ballast",
                               .what = "unknown command",
                               .got = name,
-                              .need = "train, eval, probe, inspect, report or keys",
+                              .need = "train, eval, probe, inspect, convert, report or keys",
                               .attempt = "ballast --help"});
 }
 

@@ -55,6 +55,19 @@ bool has_complete_marker(const fs::path& checkpoint) {
   return fs::is_regular_file(checkpoint / kCompleteName);
 }
 
+bool is_checkpoint_folder(const fs::path& path) {
+  const char* names[] = {kManifestName, kCompleteName, "model-r00000.safetensors"};
+  return std::any_of(std::begin(names), std::end(names), [&](const char* name) { return fs::exists(path / name); });
+}
+
+fs::path find_checkpoints(const fs::path& path) {
+  if (fs::is_directory(path / "checkpoints")) return path / "checkpoints";
+  const std::vector<int64_t> steps = checkpoint_steps(path);
+  const bool holds_one = std::any_of(steps.begin(), steps.end(),
+                                     [&](int64_t step) { return is_checkpoint_folder(path / std::to_string(step)); });
+  return holds_one || path.filename() == "checkpoints" ? path : fs::path();
+}
+
 void remove_unfinished(const fs::path& root) {
   std::vector<fs::path> leftovers;
   std::error_code ignored;

@@ -15,6 +15,12 @@ std::vector<int64_t> checkpoint_steps(const std::filesystem::path& root);
 /// Whether the marker of a finished checkpoint is there. Its contents may still be damaged.
 bool has_complete_marker(const std::filesystem::path& checkpoint);
 
+/// Whether `path` is one checkpoint, finished or not, and not a folder of checkpoints.
+bool is_checkpoint_folder(const std::filesystem::path& path);
+
+/// The folder of checkpoints that `path` names: the `checkpoints` folder of a run, or itself; empty: neither.
+std::filesystem::path find_checkpoints(const std::filesystem::path& path);
+
 /// Deletes what killed programs left unfinished. Only the holder of the lock may do so.
 void remove_unfinished(const std::filesystem::path& root);
 

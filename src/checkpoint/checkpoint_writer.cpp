@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/checkpoint_writer.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 
 #include "checkpoint/checksum.h"
 #include "errors/errors.h"
 #include "errors/log.h"
 #include "files/atomic_file.h"
+#include "files/atomic_folder.h"
 #include "files/file_error.h"
 #include "files/safetensors.h"
 
@@ -46,20 +44,10 @@ CheckpointWriter::CheckpointWriter(fs::path target, CheckpointContent content)
       snapshot_(std::make_unique<Snapshot>(all_tensors(content_.tensor_files))) {}
 
 void CheckpointWriter::write() {
-  const fs::path folder = target_.string() + ".tmp-" + std::to_string(::getpid());
-  try {
-    std::error_code error;
-    fs::remove_all(folder, error);
-    if (!fs::create_directories(folder, error)) {
-      throw_system_error(ErrorKind::kCheckpoint, folder, "cannot be created", error.value());
-    }
-    write_files(folder);
-    publish(folder);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
-    throw;
-  }
+  AtomicFolder folder(target_, ErrorKind::kCheckpoint);
+  write_files(folder.path());
+  set_aside_old();
+  folder.publish();
 }
 
 void CheckpointWriter::write_files(const fs::path& folder) {
@@ -106,18 +94,13 @@ void CheckpointWriter::write_tensors(const fs::path& folder, Manifest& manifest)
   for (const auto& writer : writers) writer->finish();
 }
 
-void CheckpointWriter::publish(const fs::path& folder) {
-  sync_folder(folder);
+void CheckpointWriter::set_aside_old() {
   std::error_code error;
-  if (fs::exists(target_)) {
-    const fs::path aside = set_aside_name(target_);
-    fs::rename(target_, aside, error);
-    if (error) throw_system_error(ErrorKind::kCheckpoint, target_, "cannot be set aside", error.value());
-    log_warning("checkpoint: " + target_.string() + " was there already; it is now " + aside.filename().string());
-  }
-  fs::rename(folder, target_, error);
-  if (error) throw_system_error(ErrorKind::kCheckpoint, target_, "cannot take its name", error.value());
-  sync_folder(target_.parent_path());
+  if (!fs::exists(target_) || fs::is_empty(target_, error)) return;
+  const fs::path aside = set_aside_name(target_);
+  fs::rename(target_, aside, error);
+  if (error) throw_system_error(ErrorKind::kCheckpoint, target_, "cannot be set aside", error.value());
+  log_warning("checkpoint: " + target_.string() + " was there already; it is now " + aside.filename().string());
 }
 
 }  // namespace ballast

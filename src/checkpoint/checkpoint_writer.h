@@ -45,7 +45,7 @@ class CheckpointWriter {
  private:
   void write_files(const std::filesystem::path& folder);
   void write_tensors(const std::filesystem::path& folder, Manifest& manifest);
-  void publish(const std::filesystem::path& folder);
+  void set_aside_old();
 
   std::filesystem::path target_;
   CheckpointContent content_;

@@ -30,12 +30,13 @@ struct Snapshot::Copy {
 
 Snapshot::Snapshot(std::vector<SnapshotTensor> tensors) : tensors_(std::move(tensors)) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    std::span<const std::byte> rest = tensors_[i].bytes;
-    num_bytes_ += rest.size();
-    while (!rest.empty()) {
-      const size_t size = std::min(rest.size(), kChunkBytes);
-      chunks_.push_back({i, rest.first(size)});
-      rest = rest.subspan(size);
+    const std::span<const std::byte> bytes = tensors_[i].bytes;
+    const size_t size = tensors_[i].make ? static_cast<size_t>(tensors_[i].tensor.num_bytes()) : bytes.size();
+    num_bytes_ += size;
+    for (size_t offset = 0; offset < size; offset += kChunkBytes) {
+      const size_t num_bytes = std::min(size - offset, kChunkBytes);
+      chunks_.push_back(
+          {i, tensors_[i].make ? std::span<const std::byte>() : bytes.subspan(offset, num_bytes), offset, num_bytes});
     }
   }
 }
@@ -43,12 +44,18 @@ Snapshot::Snapshot(std::vector<SnapshotTensor> tensors) : tensors_(std::move(ten
 Snapshot::~Snapshot() = default;
 
 void Snapshot::read(const std::function<void(size_t, std::span<const std::byte>)>& use) {
+  std::vector<std::byte> made;
   while (next_ < chunks_.size()) {
     Chunk chunk{};
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       chunk = chunks_[next_];
       is_reading_ = true;
+    }
+    if (const auto& make = tensors_[chunk.tensor].make) {
+      made.resize(chunk.num_bytes);
+      make(chunk.offset, made);
+      chunk.bytes = made;
     }
     use(chunk.tensor, chunk.bytes);
     {
@@ -72,6 +79,7 @@ void Snapshot::detach() {
   std::byte* target = copy_->data;
   std::vector<std::pair<std::byte*, Chunk*>> jobs;
   for (size_t i = next_; i < chunks_.size(); ++i) {
+    if (chunks_[i].bytes.empty()) continue;  // made when it is read
     jobs.emplace_back(target, &chunks_[i]);
     target += chunks_[i].bytes.size();
   }

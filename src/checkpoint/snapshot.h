@@ -14,11 +14,14 @@
 
 namespace ballast {
 
-/// A tensor as it lies in memory.
+/// A tensor as it lies in memory, or one that is made piece by piece while it is written.
 struct SnapshotTensor {
   StoredTensor tensor;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;  ///< keeps the bytes alive; may be null
+  /// Where set, `bytes` is empty and this fills `chunk` with what the tensor holds from `offset` on, at multiples of
+  /// kChunkBytes. It does not change while the snapshot lives.
+  std::function<void(size_t offset, std::span<std::byte> chunk)> make = {};
 };
 
 /// One reader takes the chunks in order; the owner of the bytes calls detach() before he changes any of them. No memory
@@ -46,6 +49,8 @@ class Snapshot {
   struct Chunk {
     size_t tensor;
     std::span<const std::byte> bytes;
+    size_t offset;     // in the tensor
+    size_t num_bytes;  // also where the bytes are made
   };
   struct Copy;
 

@@ -28,6 +28,11 @@ std::string yaml_text(const TypedValue& value, ValueKind kind) {
   return text + "]";
 }
 
+/// Keys that rope_type=llama3.1 takes for other numbers than their defaults as long as nobody gives them: a line would.
+bool depends_on_rope_type(const KeyInfo& key) {
+  return key.name == "rope_factor" || key.name == "original_max_position_embeddings";
+}
+
 /// Lines by the key they begin with.
 std::map<std::string, std::string> lines_by_key(const std::string& text) {
   std::map<std::string, std::string> lines;
@@ -109,6 +114,7 @@ std::string config_yml(const Config& config) {
     const bool is_fieldless = std::holds_alternative<std::monostate>(key.field);
     if (key.rule.effect == Effect::kComputed || key.rule.is_secret || key.name == "base_config") continue;
     if (is_fieldless && !config.fieldless.contains(key.name)) continue;
+    if (depends_on_rope_type(key) && !is_chosen(config, key)) continue;
     TypedValue value = get_value(config, key);
     if (key.name == "hf_model_path") value = std::string();
     if (key.name == "model_name") value = key.default_value();

@@ -119,16 +119,17 @@ std::string markdown_list(const std::vector<std::string>& fields) {
 
 const std::vector<HfFamily>& hf_families() {
   static const std::vector<HfFamily> families = {
-      {"llama", implied_by("llama2", false),
+      {"llama", "LlamaForCausalLM", implied_by("llama2", false),
        joined(dense_fields({"32000", "", "", "11008", "2048", "1e-06"}), {kAttentionBias, kMlpBias}), 10000.0, false,
        HfWindow::kNone, rope_fields_and({})},
-      {"mistral", implied_by("mistral", false), dense_fields({"32000", "8", "", "14336", "131072", "1e-06"}), 10000.0,
-       false, HfWindow::kEveryLayer, rope_fields_and({"sliding_window"})},
-      {"qwen3", implied_by("qwen3", true),
+      {"mistral", "MistralForCausalLM", implied_by("mistral", false),
+       dense_fields({"32000", "8", "", "14336", "131072", "1e-06"}), 10000.0, false, HfWindow::kEveryLayer,
+       rope_fields_and({"sliding_window"})},
+      {"qwen3", "Qwen3ForCausalLM", implied_by("qwen3", true),
        joined(dense_fields({"151936", "32", "128", "22016", "32768", "1e-06"}), {kAttentionBias}), 10000.0, false,
        HfWindow::kLateLayers,
        rope_fields_and({"layer_types", "sliding_window", "use_sliding_window", "max_window_layers"})},
-      {"olmo3", implied_by("olmo3", true),
+      {"olmo3", "Olmo3ForCausalLM", implied_by("olmo3", true),
        joined(dense_fields({"50304", "", "", "11008", "2048", "1e-05"}), {kAttentionBias}), 500000.0, true,
        HfWindow::kPattern, rope_fields_and({"layer_types", "sliding_window"})},
   };

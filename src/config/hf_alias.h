@@ -29,6 +29,7 @@ enum class HfWindow {
 
 struct HfFamily {
   std::string model_type;
+  std::string architecture;                                  ///< class of transformers that config.json names
   std::vector<std::pair<std::string, std::string>> implied;  ///< keys and values that the family fixes
   std::vector<HfField> fields;
   double rope_theta = 10000.0;           ///< where config.json gives none

@@ -236,7 +236,10 @@ void report_unused(const HfReader& reader, const HfFamily& family) {
 
 std::vector<KeyAssignment> hf_config_assignments(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "config.json").string();
-  const Json root = parse_file(folder, path);
+  return hf_config_assignments(parse_file(folder, path), path);
+}
+
+std::vector<KeyAssignment> hf_config_assignments(const nlohmann::json& root, const std::string& path) {
   HfReader reader(root, path);
   const HfFamily& family = family_of(reader);
   check_rejections(reader);

@@ -260,4 +260,10 @@ void set_value(Config& config, const KeyInfo& key, const TypedValue& value) {
       key.field);
 }
 
+bool is_chosen(const Config& config, const KeyInfo& key) {
+  const std::string& origin = config.origin(key.name);
+  const bool is_of_base_file = origin.starts_with("base.yml:") || origin.find("/base.yml:") != std::string::npos;
+  return config.is_given(key.name) && !(is_of_base_file && get_value(config, key) == key.default_value());
+}
+
 }  // namespace ballast

@@ -71,4 +71,7 @@ std::vector<std::string> split_words(std::string_view list);
 TypedValue get_value(const Config& config, const KeyInfo& key);
 void set_value(Config& config, const KeyInfo& key, const TypedValue& value);
 
+/// Whether somebody wanted the value: base.yml lists every key at its default, and that alone says nothing.
+bool is_chosen(const Config& config, const KeyInfo& key);
+
 }  // namespace ballast

@@ -46,23 +46,33 @@ void TensorReads::run(const CheckpointReader& reader) {
   for (const Conversion& conversion : conversions_) conversion.target.copy_(conversion.stored);
 }
 
-void add_decoder_reads(Decoder& decoder, const CheckpointReader& reader, TensorReads& reads) {
+void check_checkpoint_weights(const Decoder& decoder, const CheckpointReader& reader) {
   WeightFit fit;
   std::set<std::string> wanted;
   const auto add = [&](const std::string& name, const at::Tensor& target) {
     wanted.insert(name);
     const ManifestTensor* entry = reader.manifest().find(name);
-    if (fit.add(name, entry == nullptr ? nullptr : &entry->tensor, target)) reads.add(*entry, target);
+    fit.add(name, entry == nullptr ? nullptr : &entry->tensor, target);
   };
   for (const UnitPtr& unit : decoder.units()) {
-    for (Parameter& parameter : unit->parameters()) add(parameter.spec.name, parameter.master.detach());
-    for (Buffer& buffer : unit->buffers()) add(buffer.name, buffer.value);
-    unit->drop_copies();
+    for (const Parameter& parameter : unit->parameters()) add(parameter.spec.name, parameter.master);
+    for (const Buffer& buffer : unit->buffers()) add(buffer.name, buffer.value);
   }
   for (const ManifestTensor& entry : reader.manifest().tensors) {
     if (!is_moment(entry.tensor.name) && !wanted.contains(entry.tensor.name)) fit.add_unexpected(entry.tensor.name);
   }
   fit.check("checkpoint: " + reader.folder().string(), "the model keys of its config.yml");
+}
+
+void add_decoder_reads(Decoder& decoder, const CheckpointReader& reader, TensorReads& reads) {
+  check_checkpoint_weights(decoder, reader);
+  for (const UnitPtr& unit : decoder.units()) {
+    for (Parameter& parameter : unit->parameters()) {
+      reads.add(*reader.manifest().find(parameter.spec.name), parameter.master.detach());
+    }
+    for (Buffer& buffer : unit->buffers()) reads.add(*reader.manifest().find(buffer.name), buffer.value);
+    unit->drop_copies();
+  }
 }
 
 void load_checkpoint_weights(Decoder& decoder, const CheckpointReader& reader) {

@@ -31,8 +31,11 @@ class TensorReads {
   std::vector<Conversion> conversions_;
 };
 
-/// Adds every parameter and buffer to `reads`. Moments in the checkpoint are passed over.
+/// Compares the tensors of a checkpoint with those of `decoder`. Moments are passed over.
 /// @throws CheckpointError listing missing, unexpected and misshaped tensors
+void check_checkpoint_weights(const Decoder& decoder, const CheckpointReader& reader);
+
+/// Adds every parameter and buffer to `reads`. @throws CheckpointError as check_checkpoint_weights()
 void add_decoder_reads(Decoder& decoder, const CheckpointReader& reader, TensorReads& reads);
 
 /// Parameters and buffers from a checkpoint of any kind.

@@ -30,20 +30,16 @@ bool is_ignorable(const std::string& name, const DecoderSpec& spec) {
 
 }  // namespace
 
-void load_hf_weights(Decoder& decoder, const std::string& folder, const std::string& weights_file) {
-  const at::NoGradGuard no_grad;
-  const SafetensorsFolder weights = open_hf_weights(folder, weights_file);
+void check_hf_weights(const Decoder& decoder, const SafetensorsFolder& weights, const std::string& folder) {
   WeightFit fit;
   std::set<std::string> wanted;
-  const auto read_into = [&](const std::string& name, at::Tensor& target) {
+  const auto add = [&](const std::string& name, const at::Tensor& target) {
     wanted.insert(name);
-    const StoredTensor* stored = weights.find(name);
-    if (fit.add(name, stored, target)) target.copy_(borrow_stored(*stored, weights.bytes(name)));
+    fit.add(name, weights.find(name), target);
   };
   for (const UnitPtr& unit : decoder.units()) {
-    for (Parameter& parameter : unit->parameters()) read_into(parameter.spec.name, parameter.master);
-    for (Buffer& buffer : unit->buffers()) read_into(buffer.name, buffer.value);
-    unit->drop_copies();
+    for (const Parameter& parameter : unit->parameters()) add(parameter.spec.name, parameter.master);
+    for (const Buffer& buffer : unit->buffers()) add(buffer.name, buffer.value);
   }
   std::vector<std::string> ignored;
   for (const std::string& name : weights.names()) {
@@ -56,6 +52,20 @@ void load_hf_weights(Decoder& decoder, const std::string& folder, const std::str
   }
   if (!ignored.empty()) log_info(folder + ": " + listed("tensors without a use here,", ignored));
   fit.check(folder, "a config.json that belongs to these weights");
+}
+
+void load_hf_weights(Decoder& decoder, const std::string& folder, const std::string& weights_file) {
+  const at::NoGradGuard no_grad;
+  const SafetensorsFolder weights = open_hf_weights(folder, weights_file);
+  check_hf_weights(decoder, weights, folder);
+  const auto read_into = [&](const std::string& name, at::Tensor& target) {
+    target.copy_(borrow_stored(weights.at(name), weights.bytes(name)));
+  };
+  for (const UnitPtr& unit : decoder.units()) {
+    for (Parameter& parameter : unit->parameters()) read_into(parameter.spec.name, parameter.master);
+    for (Buffer& buffer : unit->buffers()) read_into(buffer.name, buffer.value);
+    unit->drop_copies();
+  }
 }
 
 }  // namespace ballast

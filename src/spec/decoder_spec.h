@@ -25,6 +25,7 @@ struct NormSpec {
   double epsilon = 1e-5;
   bool has_weight = true;
   bool exists() const { return !name.empty(); }
+  bool operator==(const NormSpec&) const = default;
 };
 
 enum class RopeScaling { kDefault, kLinear, kLlama3, kYarn };
@@ -64,6 +65,7 @@ struct AttentionSpec {
   bool has_qkv_bias = false;
   bool has_output_bias = false;
   bool has_sinks = false;  ///< one learned logit a head in the softmax denominator
+  bool operator==(const AttentionSpec&) const = default;
 };
 
 enum class Activation { kSilu, kGeluTanh, kGelu, kRelu, kLinear };
@@ -75,6 +77,7 @@ struct DenseFfnSpec {
   bool is_gated = true;
   bool has_bias = false;
   double activation_limit = 0;  ///< c > 0: min(gate, c) and clip(up, -c, c) stand for gate and up; 0: off
+  bool operator==(const DenseFfnSpec&) const = default;
 };
 
 using MixerSpec = std::variant<AttentionSpec>;  // room for latent and linear attention
@@ -87,6 +90,7 @@ struct LayerSpec {
   NormSpec pre_mixer_norm, post_mixer_norm, pre_ffn_norm, post_ffn_norm;
   MixerSpec mixer;
   FfnSpec ffn;
+  bool operator==(const LayerSpec&) const = default;
 };
 
 struct DecoderSpec {
@@ -102,6 +106,7 @@ struct DecoderSpec {
   bool logits_dot_in_fp32 = false;  ///< the head's product and weights are fp32 whatever the activations are
   double dense_init_scale = 1.0;
   double dropout_rate = 0;
+  bool operator==(const DecoderSpec&) const = default;
 };
 
 /// The decoder that a configuration describes. Throws ConfigError where its fields contradict one another.

@@ -21,13 +21,10 @@ int64_t rotary_width(const Config& config) {
   return width;
 }
 
-/// A number of rope_type=llama3.1: Meta's, which MaxText fixes, unless somebody gave the key. The defaults in base.yml
-/// are DeepSeek's, made for YaRN, and give nothing.
+/// A number of rope_type=llama3.1: Meta's, which MaxText fixes, unless somebody wanted another one. The defaults are
+/// DeepSeek's, made for YaRN.
 double llama31_number(const Config& config, const std::string& key, double value, double meta_value) {
-  const double default_value = std::get<double>(find_key(key)->default_value());
-  const std::string& origin = config.origin(key);
-  const bool is_of_base_file = origin.starts_with("base.yml:") || origin.find("/base.yml:") != std::string::npos;
-  return !config.is_given(key) || (is_of_base_file && value == default_value) ? meta_value : value;
+  return is_chosen(config, *find_key(key)) ? value : meta_value;
 }
 
 void read_llama31(const Config& config, RopeSpec& rope) {

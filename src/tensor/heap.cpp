@@ -16,4 +16,11 @@ void keep_freed_memory() {
 #endif
 }
 
+void return_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kLargeBytes = 1 << 20;  // a number that is set keeps the library from raising its own
+  mallopt(M_MMAP_THRESHOLD, kLargeBytes);
+#endif
+}
+
 }  // namespace ballast

@@ -9,4 +9,8 @@ namespace ballast {
 /// programs that train; does nothing outside glibc, or where MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_MAX_ is set.
 void keep_freed_memory();
 
+/// Gives freed blocks of a megabyte and more back at once, so that a program that reads tensors one after the other
+/// holds no more than one or two. Does nothing outside glibc.
+void return_freed_memory();
+
 }  // namespace ballast

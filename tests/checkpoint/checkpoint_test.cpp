@@ -254,5 +254,39 @@ TEST(Snapshot, KeepsTheOldBytes) {
   }
 }
 
+// Chunks that are made while they are read stay out of memory: detach() has nothing to copy of them.
+TEST(Snapshot, MakesTensorsPieceByPiece) {
+  const size_t num_bytes = Snapshot::kChunkBytes * 2 + 12;
+  SnapshotTensor made{.tensor = {"w", StoredType::kU8, {static_cast<int64_t>(num_bytes)}}, .bytes = {}, .owner = {}};
+  made.make = [](size_t offset, std::span<std::byte> chunk) {
+    for (size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<std::byte>((offset + i) % 251);
+  };
+  Snapshot snapshot({made});
+  EXPECT_EQ(snapshot.num_bytes(), num_bytes);
+  snapshot.detach();
+  std::vector<size_t> sizes;
+  size_t position = 0;
+  snapshot.read([&](size_t, std::span<const std::byte> chunk) {
+    sizes.push_back(chunk.size());
+    for (const std::byte byte : chunk) ASSERT_EQ(byte, static_cast<std::byte>(position++ % 251));
+  });
+  EXPECT_EQ(sizes, (std::vector<size_t>{Snapshot::kChunkBytes, Snapshot::kChunkBytes, 12}));
+}
+
+TEST(CheckpointFolder, TellsACheckpointFromARun) {
+  const TempFolder folder;
+  fs::create_directory(folder / "checkpoints");
+  write_small(folder, 7);
+  EXPECT_TRUE(is_checkpoint_folder(folder / "7"));
+  EXPECT_FALSE(is_checkpoint_folder(folder.path()));
+  EXPECT_EQ(find_checkpoints(folder.path()), folder / "checkpoints");
+  EXPECT_EQ(find_checkpoints(folder / "checkpoints"), folder / "checkpoints");
+  fs::remove(folder / "checkpoints");
+  EXPECT_EQ(find_checkpoints(folder.path()), folder.path());
+  fs::remove_all(folder / "7");
+  folder.write("2024/train.jsonl", "{}");  // a folder of data by year
+  EXPECT_TRUE(find_checkpoints(folder.path()).empty());
+}
+
 }  // namespace
 }  // namespace ballast

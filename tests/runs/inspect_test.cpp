@@ -35,6 +35,44 @@ TEST(Inspect, ShowsTheBatchThatTrainingWouldSee) {
   EXPECT_EQ(records.at(2).at("learning/total_weights").get<double>(), std::stod(tokens));
 }
 
+TEST(Inspect, ListsACheckpointAndFindsItsFirstDamage) {
+  const ProgramFolder folder;
+  ASSERT_EQ(folder.run({"convert", kRoot + "/tests/golden/llama", "c"}).exit_code, 0);
+  const ProgramResult result = folder.run({"inspect", "c", "--verify"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const std::string part : {"kind           weights\n", "step           0\n", "  config.yml ", "F32  [32, 56]",
+                                 "ok: every checksum is right\n"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << result.out;
+  }
+  // Embedding and head 128 x 32; a layer: q, o 64 x 32, k, v 32 x 32, FFN 3 of 32 x 56, two norms; a norm.
+  const int parameters = 2 * 4096 + 3 * (2 * 2048 + 2 * 1024 + 3 * 1792 + 64) + 32;
+  EXPECT_NE(result.out.find("30 tensors, " + std::to_string(parameters) + " parameters, "), std::string::npos)
+      << result.out;
+  damage_file(folder.path() / "c/model-r00000.safetensors");
+  EXPECT_EQ(folder.run({"inspect", "c"}).exit_code, 0) << "sizes and tables are right";
+  const ProgramResult damaged = folder.run({"inspect", "c", "--verify"});
+  EXPECT_EQ(damaged.exit_code, 4);
+  EXPECT_EQ(damaged.out, "");
+  EXPECT_NE(damaged.err.find("tensor 'lm_head.weight' has another checksum"), std::string::npos) << damaged.err;
+}
+
+TEST(Inspect, ShowsTheStateOfARunsCheckpoints) {
+  const ProgramFolder folder;
+  ASSERT_EQ(folder.run(tiny_run({"enable_checkpointing=true", "checkpoint_period=2"})).exit_code, 0);
+  const std::filesystem::path checkpoints = folder.path() / "out/t/checkpoints";
+  std::filesystem::remove(checkpoints / "0/COMPLETE");
+  std::filesystem::resize_file(checkpoints / "2/optimizer-r00000.safetensors", 100);
+  const ProgramResult result = folder.run({"inspect", "out/t"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const std::string state : {"not complete", "damaged: checkpoint: out/t/checkpoints/2/", "complete, training"}) {
+    EXPECT_NE(result.out.find(state), std::string::npos) << state << result.out;
+  }
+  EXPECT_EQ(folder.run({"inspect", "out/t/checkpoints", "--verify"}).exit_code, 4);
+  for (const char* step : {"0", "2"}) std::filesystem::remove_all(checkpoints / step);
+  EXPECT_EQ(folder.run({"inspect", "out/t/checkpoints", "--verify"}).exit_code, 0);
+  EXPECT_EQ(folder.run({"inspect", kRoot + "/tests/golden/llama", "--verify"}).exit_code, 2);
+}
+
 TEST(Keys, ExplainsAKey) {
   const ProgramFolder folder;
   const ProgramResult result = folder.run({"keys", "warmup_steps_fraction"});

@@ -89,6 +89,13 @@ class ProgramFolder {
   std::filesystem::path path_;
 };
 
+/// Turns one bit near the end of a file.
+inline void damage_file(const std::filesystem::path& path) {
+  std::string content = read_text(path);
+  content.at(content.size() - 3) ^= 1;
+  std::ofstream(path, std::ios::binary) << content;
+}
+
 /// The records of a metrics.jsonl, of one kind.
 inline std::vector<nlohmann::json> read_records(const std::filesystem::path& path, const std::string& kind) {
   std::vector<nlohmann::json> records;

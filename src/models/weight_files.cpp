@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/weight_files.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "errors/log.h"
+#include "files/atomic_file.h"
+#include "models/checkpoint_weights.h"
+#include "models/decoder.h"
+#include "models/hf_weights.h"
+#include "models/weight_fit.h"
+#include "tensor/stored_tensor.h"
+
+namespace ballast {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A decoder that has names and shapes and takes no memory.
+Decoder shape_decoder(const DecoderSpec& spec) {
+  const Precision precision = Precision::resolve("float32", "float32", at::Device(at::kCPU));
+  return Decoder(spec, precision, single_rank_world(), at::Device(at::kMeta), {});
+}
+
+/// What stands on disk for the tensors of `decoder`. Here the names and layouts of the two formats would part: so far
+/// every tensor of every family has the same name and shape in both.
+template <class Find>
+std::vector<StoredTensor> tensors_on_disk(const Decoder& decoder, const Find& find) {
+  std::vector<StoredTensor> tensors;
+  for (const UnitPtr& unit : decoder.units()) {
+    for (const Parameter& parameter : unit->parameters()) tensors.push_back(find(parameter.spec.name));
+    for (const Buffer& buffer : unit->buffers()) tensors.push_back(find(buffer.name));
+  }
+  return tensors;
+}
+
+class HfWeightFiles : public WeightFiles {
+ public:
+  HfWeightFiles(SafetensorsFolder folder, std::vector<StoredTensor> tensors)
+      : WeightFiles(std::move(tensors)), folder_(std::move(folder)) {}
+  at::Tensor read(const StoredTensor& tensor) const override {
+    return borrow_stored(tensor, folder_.bytes(tensor.name));
+  }
+
+ private:
+  SafetensorsFolder folder_;
+};
+
+class CheckpointWeightFiles : public WeightFiles {
+ public:
+  CheckpointWeightFiles(const CheckpointReader& reader, std::vector<StoredTensor> tensors)
+      : WeightFiles(std::move(tensors)), reader_(reader) {}
+  at::Tensor read(const StoredTensor& tensor) const override {
+    const at::Tensor values = at::empty(tensor.shape, at::TensorOptions().dtype(tensor_type(tensor)));
+    TensorReads reads;
+    reads.add(*reader_.manifest().find(tensor.name), values);
+    reads.run(reader_);
+    return values;
+  }
+
+ private:
+  const CheckpointReader& reader_;
+};
+
+bool is_floating(const StoredTensor& tensor) {
+  return at::isFloatingType(tensor_type(tensor));
+}
+
+StoredTensor as_type(StoredTensor tensor, const std::optional<StoredType>& type) {
+  if (type && is_floating(tensor)) tensor.type = *type;
+  return tensor;
+}
+
+/// Indices of the tensors of each file, in order.
+std::vector<std::vector<size_t>> plan_shards(const std::vector<StoredTensor>& table, uint64_t max_shard_bytes) {
+  std::vector<std::vector<size_t>> shards(1);
+  uint64_t num_bytes = 0;
+  for (size_t i = 0; i < table.size(); ++i) {
+    const auto size = static_cast<uint64_t>(table[i].num_bytes());
+    if (!shards.back().empty() && (size > max_shard_bytes || num_bytes > max_shard_bytes - size)) {
+      shards.emplace_back();
+      num_bytes = 0;
+    }
+    shards.back().push_back(i);
+    num_bytes += size;
+  }
+  return shards;
+}
+
+std::string shard_name(size_t index, size_t count) {
+  if (count == 1) return "model.safetensors";
+  char name[64];
+  std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", index + 1, count);
+  return name;
+}
+
+void write_index(const fs::path& folder, const std::map<std::string, std::string>& file_of, uint64_t num_bytes) {
+  const nlohmann::ordered_json index = {{"metadata", {{"total_size", num_bytes}}}, {"weight_map", file_of}};
+  AtomicFile file(folder / "model.safetensors.index.json", ErrorKind::kCheckpoint);
+  file.append(index.dump(2) + "\n");
+  file.commit();
+}
+
+}  // namespace
+
+std::unique_ptr<WeightFiles> open_hf_weight_files(const fs::path& folder, const DecoderSpec& spec) {
+  const Decoder decoder = shape_decoder(spec);
+  SafetensorsFolder weights = open_hf_weights(folder);
+  check_hf_weights(decoder, weights, folder.string());
+  std::vector<StoredTensor> tensors = tensors_on_disk(decoder, [&](const auto& name) { return weights.at(name); });
+  return std::make_unique<HfWeightFiles>(std::move(weights), std::move(tensors));
+}
+
+std::unique_ptr<WeightFiles> open_hf_weight_files(const fs::path& folder) {
+  SafetensorsFolder weights = open_hf_weights(folder);
+  std::vector<StoredTensor> tensors;
+  for (const SafetensorsFile& file : weights.files()) {
+    tensors.insert(tensors.end(), file.tensors().begin(), file.tensors().end());
+  }
+  return std::make_unique<HfWeightFiles>(std::move(weights), std::move(tensors));
+}
+
+std::unique_ptr<WeightFiles> open_checkpoint_weight_files(const CheckpointReader& reader, const DecoderSpec& spec) {
+  const Decoder decoder = shape_decoder(spec);
+  check_checkpoint_weights(decoder, reader);
+  return std::make_unique<CheckpointWeightFiles>(
+      reader, tensors_on_disk(decoder, [&](const auto& name) { return reader.manifest().find(name)->tensor; }));
+}
+
+uint64_t write_hf_weights(const fs::path& folder, const WeightFiles& weights, const HfWriteOptions& options) {
+  std::vector<StoredTensor> table;
+  for (const StoredTensor& tensor : weights.tensors()) table.push_back(as_type(tensor, options.type));
+  const std::vector<std::vector<size_t>> shards = plan_shards(table, options.max_shard_bytes);
+  std::map<std::string, std::string> file_of;
+  std::vector<std::string> overflowed;
+  uint64_t num_bytes = 0;
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    const std::string name = shard_name(shard, shards.size());
+    std::vector<StoredTensor> shard_table;
+    for (const size_t i : shards[shard]) shard_table.push_back(table[i]);
+    SafetensorsWriter writer(folder / name, shard_table, {{"format", "pt"}});
+    for (size_t place = 0; place < shard_table.size(); ++place) {
+      const StoredTensor& tensor = shard_table[place];
+      const at::Tensor stored = weights.read(weights.tensors()[shards[shard][place]]);
+      const at::Tensor values = stored.to(tensor_type(tensor)).contiguous();
+      const bool may_overflow = values.scalar_type() == at::kHalf && stored.scalar_type() != at::kHalf;
+      if (may_overflow && at::isinf(values).sum().item<int64_t>() != at::isinf(stored).sum().item<int64_t>()) {
+        overflowed.push_back(tensor.name);
+      }
+      writer.write(place, store_tensor(tensor.name, values).bytes);
+      file_of[tensor.name] = name;
+      num_bytes += static_cast<uint64_t>(tensor.num_bytes());
+    }
+    writer.finish();
+  }
+  if (shards.size() > 1) write_index(folder, file_of, num_bytes);
+  if (!overflowed.empty()) log_warning("values beyond float16 became infinite; " + listed("tensors", overflowed));
+  return num_bytes;
+}
+
+std::vector<SnapshotTensor> master_tensors(const WeightFiles& weights) {
+  std::vector<SnapshotTensor> masters;
+  for (const StoredTensor& tensor : weights.tensors()) {
+    SnapshotTensor master{.tensor = as_type(tensor, StoredType::kF32), .bytes = {}, .owner = nullptr};
+    const auto width = static_cast<size_t>(stored_type_bytes(master.tensor.type));
+    const at::ScalarType type = tensor_type(master.tensor);
+    master.make = [&weights, &tensor, width, type](size_t offset, std::span<std::byte> chunk) {
+      const auto begin = static_cast<int64_t>(offset / width);
+      const auto count = static_cast<int64_t>(chunk.size() / width);
+      at::from_blob(chunk.data(), {count}, at::TensorOptions().dtype(type))
+          .copy_(weights.read(tensor).flatten().narrow(0, begin, count));
+    };
+    masters.push_back(std::move(master));
+  }
+  return masters;
+}
+
+}  // namespace ballast

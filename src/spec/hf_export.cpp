@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/hf_export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "config/hf_alias.h"
+#include "config/hf_config.h"
+#include "config/key_table.h"
+#include "config/resolve.h"
+#include "config/value.h"
+#include "errors/errors.h"
+#include "spec/decoder_spec.h"
+#include "spec/spec_error.h"
+
+namespace ballast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const AttentionSpec& attention_of(const LayerSpec& layer) {
+  return std::get<AttentionSpec>(layer.mixer);
+}
+
+/// A whole number without a decimal point, as transformers asks for in some fields.
+Json whole_or_real(double value) {
+  constexpr double kLargestExact = 9007199254740992.0;  // 2^53
+  if (std::trunc(value) == value && std::abs(value) <= kLargestExact) return static_cast<int64_t>(value);
+  return value;
+}
+
+/// The key that holds the size a base_ key comes to; any other key itself.
+std::string sized_key(const std::string& key) {
+  constexpr std::string_view kBase = "base_";
+  return key.starts_with(kBase) ? key.substr(kBase.size()) : key;
+}
+
+Json field_value(const Config& config, const HfField& field) {
+  const KeyInfo* info = find_key(sized_key(field.key));
+  BALLAST_CHECK(info != nullptr, field.key);
+  const TypedValue value = get_value(config, *info);
+  if (const auto* number = std::get_if<double>(&value)) {
+    return field.type == HfType::kInteger ? whole_or_real(*number) : Json(*number);
+  }
+  if (const auto* number = std::get_if<int64_t>(&value)) return *number;
+  return std::get<bool>(value);
+}
+
+Json rope_object(const RopeSpec& rope, double partial_rotary_factor) {
+  Json object = {{"rope_type", "default"}, {"rope_theta", rope.theta}};
+  if (partial_rotary_factor != 1.0) object["partial_rotary_factor"] = partial_rotary_factor;
+  if (rope.scaling == RopeScaling::kDefault) return object;
+  object["factor"] = rope.factor;
+  if (rope.scaling == RopeScaling::kLinear) {
+    object["rope_type"] = "linear";
+    return object;
+  }
+  object["original_max_position_embeddings"] = whole_or_real(rope.original_max_position_embeddings);
+  if (rope.scaling == RopeScaling::kLlama3) {
+    object["rope_type"] = "llama3";
+    object["low_freq_factor"] = rope.low_freq_factor;
+    object["high_freq_factor"] = rope.high_freq_factor;
+    return object;
+  }
+  object["rope_type"] = "yarn";
+  object["attention_factor"] = rope.attention_factor;
+  object["beta_fast"] = rope.beta_fast;
+  object["beta_slow"] = rope.beta_slow;
+  if (!rope.truncate) object["truncate"] = false;
+  return object;
+}
+
+/// The rotary object of the first layer that rotates and `slides` as asked; null if there is none.
+Json find_rope(const DecoderSpec& spec, bool slides, double partial_rotary_factor) {
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionSpec& attention = attention_of(layer);
+    if (attention.rope < 0 || (attention.sliding_window > 0) != slides) continue;
+    return rope_object(spec.ropes[static_cast<size_t>(attention.rope)], partial_rotary_factor);
+  }
+  return nullptr;
+}
+
+void write_ropes(const Config& config, const DecoderSpec& spec, const HfFamily& family, Json& root) {
+  Json full = find_rope(spec, false, config.partial_rotary_factor);
+  Json sliding = find_rope(spec, true, config.partial_rotary_factor);
+  if (full.is_null()) full = sliding;
+  if (sliding.is_null()) sliding = full;
+  if (full.is_null()) return;
+  root["rope_parameters"] =
+      family.has_rope_per_layer_type ? Json{{"full_attention", full}, {"sliding_attention", sliding}} : full;
+}
+
+void write_windows(const DecoderSpec& spec, HfWindow kind, Json& root) {
+  if (kind == HfWindow::kNone) return;
+  Json types = Json::array();
+  int64_t window = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    const int64_t own = attention_of(layer).sliding_window;
+    types.push_back(own > 0 ? "sliding_attention" : "full_attention");
+    window = std::max(window, own);
+  }
+  if (kind == HfWindow::kLateLayers) root["use_sliding_window"] = window > 0;
+  if (kind != HfWindow::kEveryLayer) root["layer_types"] = types;
+  root["sliding_window"] = window > 0 ? Json(window) : Json();  // a missing field would be the class default
+}
+
+/// What the family's class needs for this architecture. Whether it says all of it, reading it back shows.
+Json architecture_fields(const Config& config, const DecoderSpec& spec, const HfFamily& family) {
+  Json root = {{"architectures", {family.architecture}}, {"model_type", family.model_type}, {"hidden_act", "silu"}};
+  for (const HfField& field : family.fields) root[field.spellings.front()] = field_value(config, field);
+  write_ropes(config, spec, family, root);
+  write_windows(spec, family.window, root);
+  return root;
+}
+
+/// The decoder without the keys that only training knows.
+DecoderSpec architecture_of(const Config& config) {
+  DecoderSpec spec = make_decoder_spec(config);
+  spec.dropout_rate = 0;
+  spec.dense_init_scale = 1;
+  return spec;
+}
+
+/// What a config.json says when it is read again.
+struct ReadBack {
+  std::optional<Config> config;
+  std::string fault;  ///< why it cannot be read
+};
+
+ReadBack read_back(const Json& root) {
+  try {
+    std::vector<std::string> pairs;
+    for (const KeyAssignment& item : hf_config_assignments(nlohmann::json(root), "config.json")) {
+      pairs.push_back(item.key + "=" + item.value_text);
+    }
+    Config config = config_from_pairs(pairs);
+    make_decoder_spec(config);
+    return {std::move(config), {}};
+  } catch (const ConfigError& error) {
+    return {std::nullopt, error.what()};
+  }
+}
+
+/// Whether another value of one key makes another decoder, or none.
+bool key_matters(const KeyInfo& key, const TypedValue& value, const Config& config) {
+  Config changed = config;
+  set_value(changed, key, value);
+  try {
+    return architecture_of(changed) != architecture_of(config);
+  } catch (const ConfigError&) {
+    return true;
+  }
+}
+
+/// The families, those of the same decoder_block first.
+std::vector<const HfFamily*> candidates(const Config& config) {
+  std::vector<const HfFamily*> families;
+  for (const HfFamily& family : hf_families()) families.push_back(&family);
+  const std::pair<std::string, std::string> block = {"decoder_block", config.decoder_block};
+  std::stable_partition(families.begin(), families.end(), [&](const HfFamily* family) {
+    return std::find(family->implied.begin(), family->implied.end(), block) != family->implied.end();
+  });
+  return families;
+}
+
+/// The first model key whose value in `config` gives another decoder than that in `readable`; null: no single one does.
+const KeyInfo* find_culprit(const Config& config, const Config& readable) {
+  for (const KeyInfo& key : key_table()) {
+    const bool is_model_key = key.precedence == Precedence::kHard && key.rule.effect != Effect::kComputed &&
+                              !std::holds_alternative<std::monostate>(key.field);
+    if (!is_model_key) continue;
+    const TypedValue value = get_value(config, key);
+    if (value != get_value(readable, key) && key_matters(key, value, readable)) return &key;
+  }
+  return nullptr;
+}
+
+/// Names the key in which `config` differs from what the best family can say.
+[[noreturn]] void refuse(const Config& config, const HfFamily& family, const Json& root) {
+  const std::string what = "no model type of Hugging Face can say this";
+  const ReadBack back = read_back(root);
+  const KeyInfo* key = back.config ? find_culprit(config, *back.config) : nullptr;
+  if (key == nullptr) {
+    fail_spec(config, "decoder_block",
+              what + (back.fault.empty() ? " together with the other keys" : ": " + back.fault), config.decoder_block,
+              "");
+  }
+  fail_spec(config, std::string(key->name), what, to_text(get_value(config, *key)),
+            to_text(get_value(*back.config, *key)) + ", as model_type " + family.model_type);
+}
+
+Json id_or_null(const std::optional<int64_t>& id) {
+  return id ? Json(*id) : Json();
+}
+
+}  // namespace
+
+std::string hf_config_text(const Config& config, const HfExport& more) {
+  const DecoderSpec spec = architecture_of(config);
+  const std::vector<const HfFamily*> families = candidates(config);
+  for (const HfFamily* family : families) {
+    Json root = architecture_fields(config, spec, *family);
+    const ReadBack back = read_back(root);
+    if (!back.config || architecture_of(*back.config) != spec) continue;
+    root["bos_token_id"] = id_or_null(more.bos_token_id);
+    root["eos_token_id"] = id_or_null(more.eos_token_id);
+    root["pad_token_id"] = id_or_null(more.pad_token_id);
+    root["dtype"] = more.dtype;
+    return root.dump(2) + "\n";
+  }
+  refuse(config, *families.front(), architecture_fields(config, spec, *families.front()));
+}
+
+}  // namespace ballast

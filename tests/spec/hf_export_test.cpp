@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/hf_export.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "config/hf_config.h"
+#include "config/resolve.h"
+#include "spec_case.h"
+#include "support/hf_folder.h"
+
+namespace ballast::testing {
+namespace {
+
+using nlohmann::json;
+
+std::string golden_folder(const std::string& family) {
+  return std::string(BALLAST_SOURCE_DIR) + "/tests/golden/" + family;
+}
+
+Config config_of_folder(const std::string& folder) {
+  return config_from_pairs({"hf_model_path=" + folder});
+}
+
+json exported(const Config& config) {
+  return json::parse(hf_config_text(config, {.dtype = "float32", .bos_token_id = 1, .eos_token_id = 2}));
+}
+
+json exported_small(const std::vector<std::string>& more) {
+  return exported(config_from_pairs(small_pairs(more)));
+}
+
+std::string refusal(const std::vector<std::string>& more) {
+  const Config config = config_from_pairs(small_pairs(more));
+  try {
+    return hf_config_text(config, {.dtype = "float32"});
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+std::map<std::string, std::string> keys_of(const std::string& folder) {
+  std::map<std::string, std::string> keys;
+  for (const KeyAssignment& item : hf_config_assignments(folder)) keys[item.key] = item.value_text;
+  return keys;
+}
+
+// The config.json of the goldens was written by transformers.
+TEST(HfExport, WritesWhatTransformersWrote) {
+  // Fields of no meaning for the computation, and class defaults of the numbers they stand for.
+  const std::set<std::string> left_out = {"attention_dropout", "initializer_range", "transformers_version",
+                                          "use_cache",         "pretraining_tp",    "max_window_layers"};
+  for (const std::string family : {"llama", "llama2", "qwen3", "olmo3"}) {
+    const json written = exported(config_of_folder(golden_folder(family)));
+    const json original = json::parse(std::ifstream(golden_folder(family) + "/config.json"));
+    for (const auto& [field, value] : original.items()) {
+      if (left_out.contains(field)) continue;
+      EXPECT_EQ(written.value(field, json()), value) << family << " " << field;
+    }
+  }
+}
+
+TEST(HfExport, GivesTheSameKeysWhenReadAgain) {
+  for (const std::string family : {"llama", "llama2", "qwen3", "olmo3"}) {
+    const HfFolder again(hf_config_text(config_of_folder(golden_folder(family)), {.dtype = "float32"}));
+    EXPECT_EQ(keys_of(again.path()), keys_of(golden_folder(family))) << family;
+  }
+}
+
+TEST(HfExport, PublicModelsComeBackAsTheSameDecoder) {
+  for (const char* text : {kLlama2_7b, kLlama31_8b, kMistral7bV01, kQwen3_0_6b, kOlmo3_7b}) {
+    const HfFolder folder(text);
+    const Config config = config_of_folder(folder.path());
+    const HfFolder again(hf_config_text(config, {.dtype = "bfloat16"}));
+    EXPECT_EQ(make_decoder_spec(config_of_folder(again.path())), make_decoder_spec(config)) << text;
+    EXPECT_EQ(json::parse(text).at("model_type"), exported(config).at("model_type"));
+    EXPECT_EQ(json::parse(text).at("architectures"), exported(config).at("architectures"));
+    EXPECT_EQ(json::parse(text).at("max_position_embeddings"), exported(config).at("max_position_embeddings"));
+  }
+}
+
+TEST(HfExport, TheDecoderDecidesNotTheName) {
+  EXPECT_EQ(exported_small({"decoder_block=llama2"}).at("model_type"), "llama");
+  EXPECT_EQ(exported_small({"decoder_block=llama2", "use_qk_norm=true"}).at("model_type"), "qwen3");
+  const json window = exported_small({"decoder_block=llama2", "attention_type=local_sliding", "sliding_window_size=8"});
+  EXPECT_EQ(window.at("model_type"), "mistral");
+  EXPECT_EQ(window.at("sliding_window"), 8);
+  // A missing field would be mistral's class default, 4096.
+  EXPECT_TRUE(exported_small({"decoder_block=mistral"}).at("sliding_window").is_null());
+}
+
+// 2^4 doubles the layers once (2^3), then the heads and the FFN (the next factor of two).
+TEST(HfExport, WritesScaledSizes) {
+  const json scaled = exported_small({"global_parameter_scale=16"});
+  EXPECT_EQ(scaled.at("hidden_size"), 64);
+  EXPECT_EQ(scaled.at("num_hidden_layers"), 8);
+  EXPECT_EQ(scaled.at("num_attention_heads"), 16);
+  EXPECT_EQ(scaled.at("num_key_value_heads"), 8);
+  EXPECT_EQ(scaled.at("intermediate_size"), 192);
+}
+
+TEST(HfExport, NamesTheKeyThatNoFamilyCanSay) {
+  const auto names = [](const std::string& key, const std::vector<std::string>& more) {
+    const std::string line = refusal(more);
+    EXPECT_NE(line.find(" " + key + ": no model type of Hugging Face can say this"), std::string::npos) << line;
+  };
+  names("decoder_block", {"decoder_block=default"});
+  names("attn_logits_soft_cap", {"attn_logits_soft_cap=50"});
+  names("final_logits_soft_cap", {"final_logits_soft_cap=30"});
+  names("nope_layer_interval", {"nope_layer_interval=4"});
+  names("use_post_attn_norm", {"use_post_attn_norm=true"});
+  names("mlp_activations", {"mlp_activations=[gelu, linear]"});
+  names("normalize_embedding_logits", {"logits_via_embedding=true", "normalize_embedding_logits=true"});
+  names("mlp_bias", {"decoder_block=qwen3", "use_qk_norm=true", "mlp_bias=true"});
+  names("rope_interleave", {"rope_type=yarn", "rope_interleave=true"});
+  EXPECT_EQ(refusal({"attn_logits_soft_cap=50"}),
+            "config: command line attn_logits_soft_cap: no model type of Hugging Face can say this; got 50, need 0, as "
+            "model_type llama");
+}
+
+// Full layers without scaling beside sliding ones with it: transformers could, the keys cannot say what was read.
+TEST(HfExport, TellsWhyNoFamilyCanBeReadAgain) {
+  const std::string line = refusal({"decoder_block=olmo3", "use_qk_norm=true", "sliding_window_size=8",
+                                    "rope_type=default", "local_rope_type=yarn", "rope_factor=8"});
+  EXPECT_NE(line.find("rope_parameters.sliding_attention.rope_type"), std::string::npos) << line;
+}
+
+TEST(HfExport, UnknownTokenIdsAreNull) {
+  const json fields = json::parse(hf_config_text(config_of_small(), {.dtype = "bfloat16", .eos_token_id = 7}));
+  EXPECT_TRUE(fields.at("bos_token_id").is_null());
+  EXPECT_EQ(fields.at("eos_token_id"), 7);
+  EXPECT_EQ(fields.at("dtype"), "bfloat16");
+}
+
+// Meta's 8 and 8192 stand where nobody gave the keys, whose defaults are 40 and 4096; config.yml must not give them.
+TEST(HfExport, ConfigYmlKeepsTheNumbersOfLlama31) {
+  const Config config = config_from_pairs(small_pairs({"rope_type=llama3.1"}));
+  const HfFolder folder("{}");
+  std::ofstream(folder.path() + "/config.yml") << config_yml(config);
+  ConfigOptions options;
+  options.configs_folder = std::string(BALLAST_SOURCE_DIR) + "/configs";
+  options.needs_data = false;
+  options.environment.emplace();
+  const Config again = resolve_config({folder.path() + "/config.yml"}, options);
+  EXPECT_EQ(make_decoder_spec(again), make_decoder_spec(config));
+  EXPECT_EQ(exported(again).at("rope_parameters").at("factor"), 8);
+  EXPECT_EQ(exported(again).at("rope_parameters").at("original_max_position_embeddings"), 8192);
+}
+
+}  // namespace
+}  // namespace ballast::testing
