@@ -13,6 +13,7 @@ int run_train(const Arguments& arguments);
 int run_eval(const Arguments& arguments);
 int run_probe(const Arguments& arguments);
 int run_inspect(const Arguments& arguments);
+int run_tokenize(const Arguments& arguments);
 int run_report(const Arguments& arguments);
 int run_keys(const Arguments& arguments);
 

@@ -23,6 +23,8 @@ constexpr Command kCommands[] = {
     {"probe", ballast::run_probe, "HF_FOLDER --tokens IN --out OUT [--grads all|NAME ...]",
      "one forward and backward pass, for comparison"},
     {"inspect", ballast::run_inspect, "PATH | CONFIG.yml [key=value ...] --batch K", "what a file or a data set holds"},
+    {"tokenize", ballast::run_tokenize, "TOKENIZER INPUT ... --out FILE.npy|.bin|.jsonl",
+     "text to token files, text to ids and back as JSON lines"},
     {"report", ballast::run_report, "RUN [--out FILE]", "the curves of a run as one HTML page, RUN/report.html"},
     {"keys", ballast::run_keys, "[PATTERN]", "every configuration key"},
 };
@@ -60,7 +62,7 @@ int dispatch(const ballast::Arguments& arguments) {
   throw ballast::ConfigError({.where = "ballast",
                               .what = "unknown command",
                               .got = name,
-                              .need = "train, eval, probe, inspect, report or keys",
+                              .need = "train, eval, probe, inspect, tokenize, report or keys",
                               .attempt = "ballast --help"});
 }
 

@@ -9,7 +9,7 @@
 
 namespace ballast {
 
-/// Reads a tokenizer.json with a byte-level BPE model, and the roles from a tokenizer_config.json beside it.
+/// Reads a tokenizer.json with a BPE or Unigram model, and the roles from a tokenizer_config.json beside it.
 ///
 /// The result equals the Hugging Face `tokenizers` library's, with these deliberate differences: an added token keeps
 /// the id the file gives it even when that leaves a gap; ids given twice are an error; a special token is left out of

@@ -13,8 +13,8 @@ namespace ballast {
 namespace {
 
 Ids encode_word(const nlohmann::json& model, const std::string& word) {
-  const BpeModel bpe(JsonView(model, "tokenizer.json", "model"));
-  BpeScratch scratch;
+  const BpeModel bpe(JsonView(model, "tokenizer.json", "model"), BpeModel::Units::kBytes);
+  ModelScratch scratch;
   Ids ids;
   bpe.encode(word, scratch, ids);
   const Ids first = ids;
@@ -66,8 +66,8 @@ TEST(Bpe, ReplacesOrLeavesOutBytesWithoutAToken) {
 
 TEST(Bpe, MergesALongWordWithoutSquaringItsLength) {
   const nlohmann::json model = small_model();
-  const BpeModel bpe(JsonView(model, "tokenizer.json", "model"));
-  BpeScratch scratch;
+  const BpeModel bpe(JsonView(model, "tokenizer.json", "model"), BpeModel::Units::kBytes);
+  ModelScratch scratch;
   const auto start = std::chrono::steady_clock::now();
   Ids ids;
   bpe.encode(std::string(1 << 20, 'a'), scratch, ids);
