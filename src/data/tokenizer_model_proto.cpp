@@ -17,9 +17,13 @@ namespace {
 struct Field {
   uint32_t number = 0;
   uint32_t wire_type = 0;
+  uint64_t value = 0;      ///< of a varint
   std::string_view bytes;  ///< of a length-delimited field, or of a fixed one
-  size_t offset = 0;       ///< of the field in the message
 };
+
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
+constexpr uint64_t kBpe = 2;                             // TrainerSpec.ModelType
+enum PieceType : uint64_t { kNormal = 1, kUserDefined = 4, kUnused = 5 };
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -31,14 +35,15 @@ class MessageReader {
   std::optional<Field> next() {
     if (place_ == message_.size()) return std::nullopt;
     Field field;
-    field.offset = place_;
     const std::optional<uint64_t> tag = varint();
     if (!tag || *tag >> 3 == 0 || *tag >> 32 != 0) return fault();
     field.number = static_cast<uint32_t>(*tag >> 3);
     field.wire_type = static_cast<uint32_t>(*tag & 7);
     std::optional<uint64_t> size = 0;
     if (field.wire_type == kVarint) {
-      if (!varint()) return fault();
+      const std::optional<uint64_t> value = varint();
+      if (!value) return fault();
+      field.value = *value;
       return field;
     }
     if (field.wire_type == kBytes) {
@@ -83,47 +88,74 @@ class ModelCheck {
  public:
   explicit ModelCheck(const std::string& file) : file_(file) {}
 
-  void model(std::string_view bytes) {
+  ModelFacts model(std::string_view bytes) {
     MessageReader reader(bytes);
     int64_t num_pieces = 0;
     while (const std::optional<Field> field = reader.next()) {
       if (field->wire_type != kBytes) continue;
       if (field->number == 1) piece(field->bytes, num_pieces++);
-      if (field->number == 3 || field->number == 5) normalizer(field->bytes);
+      if (field->number == 2) trainer(field->bytes);
+      if (field->number == 3) normalizer(field->bytes, /*is_for_input=*/true);
+      if (field->number == 5) normalizer(field->bytes, /*is_for_input=*/false);
     }
     if (reader.is_faulty()) {
       fail("is not a SentencePiece model or is cut off",
            "a fault at byte " + std::to_string(reader.place()) + " of " + std::to_string(bytes.size()));
     }
     if (num_pieces == 0) fail("is not a SentencePiece model", "no pieces");
+    facts_.has_independent_words = is_bpe_ && has_mark_ && is_plain_ && !removes_spaces_ && !has_inner_space_;
+    return facts_;
   }
 
  private:
   void piece(std::string_view bytes, int64_t index) {
     const std::string name = "piece " + std::to_string(index);
     MessageReader reader(bytes);
-    bool has_text = false;
+    std::string_view text;
+    uint64_t type = kNormal;
     while (const std::optional<Field> field = reader.next()) {
       if (field->number == 1 && field->wire_type == kBytes) {
         std::string storage;
-        has_text = !field->bytes.empty();
-        if (valid_utf8(field->bytes, storage).data() != field->bytes.data()) fail(name + " is not UTF-8");
+        text = field->bytes;
+        if (valid_utf8(text, storage).data() != text.data()) fail(name + " is not UTF-8");
       }
       if (field->number == 2 && field->wire_type == kFixed32) {
         float score = 0;
         std::memcpy(&score, field->bytes.data(), sizeof(score));
         if (!std::isfinite(score)) fail(name + " has a score that is not finite");
       }
+      if (field->number == 3 && field->wire_type == kVarint) type = field->value;
     }
     if (reader.is_faulty()) fail(name + " is malformed");
-    if (!has_text) fail(name + " has no text");
+    if (text.empty()) fail(name + " has no text");
+    if (type == kNormal && text == kSpaceMark) has_mark_ = true;
+    if (type != kNormal && type != kUserDefined && type != kUnused) return;
+    while (text.starts_with(kSpaceMark)) text.remove_prefix(kSpaceMark.size());
+    if (text.find(kSpaceMark) != std::string_view::npos || text.find(' ') != std::string_view::npos) {
+      has_inner_space_ = true;
+    }
   }
 
-  void normalizer(std::string_view bytes) {
+  void trainer(std::string_view bytes) {
+    constexpr uint32_t kModelType = 3, kWhitespaceAsSuffix = 24;
     MessageReader reader(bytes);
     while (const std::optional<Field> field = reader.next()) {
-      if (field->number != 2 || field->wire_type != kBytes || field->bytes.empty()) continue;
+      if (field->number == kModelType) is_bpe_ = field->value == kBpe;
+      if (field->number == kWhitespaceAsSuffix) is_plain_ = is_plain_ && field->value == 0;
+    }
+    if (reader.is_faulty()) fail("the trainer's settings are malformed");
+  }
+
+  void normalizer(std::string_view bytes, bool is_for_input) {
+    constexpr uint32_t kMap = 2, kDummyPrefix = 3, kRemoveSpaces = 4, kEscapeSpaces = 5;
+    MessageReader reader(bytes);
+    while (const std::optional<Field> field = reader.next()) {
+      if (is_for_input && field->number == kDummyPrefix) facts_.has_dummy_prefix = field->value != 0;
+      if (is_for_input && field->number == kRemoveSpaces) removes_spaces_ = field->value != 0;
+      if (is_for_input && field->number == kEscapeSpaces) is_plain_ = is_plain_ && field->value != 0;
+      if (field->number != kMap || field->wire_type != kBytes || field->bytes.empty()) continue;
       if (!Charsmap::read(field->bytes)) fail("the normalizer's character map is damaged");
+      if (is_for_input) is_plain_ = false;
     }
     if (reader.is_faulty()) fail("the normalizer's settings are malformed");
   }
@@ -133,12 +165,18 @@ class ModelCheck {
   }
 
   const std::string& file_;
+  ModelFacts facts_;
+  bool is_bpe_ = false;
+  bool has_mark_ = false;
+  bool is_plain_ = true;
+  bool removes_spaces_ = true;
+  bool has_inner_space_ = false;
 };
 
 }  // namespace
 
-void check_model_proto(std::string_view bytes, const std::string& file) {
-  ModelCheck(file).model(bytes);
+ModelFacts check_model_proto(std::string_view bytes, const std::string& file) {
+  return ModelCheck(file).model(bytes);
 }
 
 }  // namespace ballast

@@ -7,9 +7,17 @@
 
 namespace ballast {
 
-/// Throws DataError with `where` unless `bytes` are a whole ModelProto: well-formed fields, one piece or more, none
+/// What the library does not tell.
+struct ModelFacts {
+  /// A word that begins with a space is encoded on its own as it is in its text: byte-pair encoding, no pieces with a
+  /// space inside, and a normalizer that only marks spaces.
+  bool has_independent_words = false;
+  bool has_dummy_prefix = true;  ///< every text gets a space in front
+};
+
+/// Throws DataError with `file` unless `bytes` are a whole ModelProto: well-formed fields, one piece or more, none
 /// empty, finite scores, and sound character maps.
 /// @source google/sentencepiece src/sentencepiece_model.proto; the protocol buffers wire format
-void check_model_proto(std::string_view bytes, const std::string& file);
+ModelFacts check_model_proto(std::string_view bytes, const std::string& file);
 
 }  // namespace ballast

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <utility>
 
+#include "data/object_pool.h"
 #include "data/tokenizer_utf8.h"
 #include "errors/errors.h"
 
@@ -17,29 +17,6 @@ namespace {
 struct EncodeScratch {
   ModelScratch model;
   WordList words;
-};
-
-class ScratchPool {
- public:
-  std::unique_ptr<EncodeScratch> take() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!free_.empty()) {
-        std::unique_ptr<EncodeScratch> scratch = std::move(free_.back());
-        free_.pop_back();
-        return scratch;
-      }
-    }
-    return std::make_unique<EncodeScratch>();
-  }
-  void give_back(std::unique_ptr<EncodeScratch> scratch) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    free_.push_back(std::move(scratch));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<EncodeScratch>> free_;
 };
 
 class PipelineTokenizer : public Tokenizer {
@@ -61,7 +38,7 @@ class PipelineTokenizer : public Tokenizer {
 
   TokenizerParts parts_;
   int64_t vocab_size_ = 0;
-  mutable ScratchPool pool_;
+  mutable ObjectPool<EncodeScratch> pool_;
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {

@@ -7,7 +7,11 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <span>
+#include <utility>
 
+#include "data/object_pool.h"
+#include "data/tokenizer_model.h"
 #include "data/tokenizer_model_proto.h"
 #include "data/tokenizer_utf8.h"
 #include "errors/errors.h"
@@ -16,13 +20,15 @@
 namespace ballast {
 namespace {
 
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
+
 class SentencePieceTokenizer : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const std::string& file) : file_(file) {
     std::ifstream stream(file, std::ios::binary);
     if (!stream) throw_system_error(ErrorKind::kData, file, "cannot be read", errno);
     const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-    check_model_proto(bytes, file);
+    facts_ = check_model_proto(bytes, file);
     const auto status = processor_.LoadFromSerializedProto(bytes);
     if (!status.ok()) {
       throw_file_error(ErrorKind::kData, file,
@@ -36,11 +42,14 @@ class SentencePieceTokenizer : public Tokenizer {
                        "less than 2 GiB", "cutting it into documents"});
     }
     std::string repaired;
-    std::vector<int> ids;
-    const auto status = processor_.Encode(valid_utf8(text, repaired), &ids);
-    if (!status.ok())
-      throw_file_error(ErrorKind::kData, file_, {"a text cannot be encoded", one_line(status.ToString())});
-    if (add_special_tokens && bos_id()) ids.insert(ids.begin(), *bos_id());
+    text = valid_utf8(text, repaired);
+    std::vector<int32_t> ids;
+    if (add_special_tokens && bos_id()) ids.push_back(*bos_id());
+    if (facts_.has_independent_words) {
+      append_words(text, ids);
+    } else {
+      append_ids(text, ids);
+    }
     return ids;
   }
 
@@ -71,6 +80,43 @@ class SentencePieceTokenizer : public Tokenizer {
   std::string_view type() const override { return "sentencepiece"; }
 
  private:
+  /// Word by word, each one encoded once. The library puts a space in front of each if there is a dummy prefix; then it
+  /// gets the words after the first without theirs.
+  void append_words(std::string_view text, std::vector<int32_t>& ids) const {
+    std::unique_ptr<WordCache> cache = caches_.take();
+    for (bool is_first = true; !text.empty(); is_first = false) {
+      const size_t end = word_end(text);
+      const std::string_view word = text.substr(0, end);
+      text.remove_prefix(end);
+      const std::string_view given = !is_first && facts_.has_dummy_prefix ? word.substr(1) : word;
+      if (given.size() > WordCache::kWordBytes) {
+        append_ids(given, ids);
+      } else if (!cache->find(given, ids)) {
+        const size_t before = ids.size();
+        append_ids(given, ids);
+        cache->keep(given, std::span(ids).subspan(before));
+      }
+    }
+    caches_.give_back(std::move(cache));
+  }
+
+  /// Where a space begins the next word: after what is no space, and with something behind it.
+  static size_t word_end(std::string_view text) {
+    for (size_t space = text.find(' ', 1); space != std::string_view::npos; space = text.find(' ', space + 1)) {
+      const std::string_view before = text.substr(0, space);
+      if (space + 1 < text.size() && !before.ends_with(' ') && !before.ends_with(kSpaceMark)) return space;
+    }
+    return text.size();
+  }
+
+  void append_ids(std::string_view text, std::vector<int32_t>& ids) const {
+    std::vector<int> found;
+    const auto status = processor_.Encode(text, &found);
+    if (!status.ok())
+      throw_file_error(ErrorKind::kData, file_, {"a text cannot be encoded", one_line(status.ToString())});
+    ids.insert(ids.end(), found.begin(), found.end());
+  }
+
   static std::optional<int32_t> role(int id) { return id < 0 ? std::nullopt : std::optional<int32_t>(id); }
   static std::string one_line(std::string text) {
     for (char& c : text) c = c == '\n' ? ' ' : c;
@@ -78,7 +124,9 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::string file_;
+  ModelFacts facts_;
   sentencepiece::SentencePieceProcessor processor_;
+  mutable ObjectPool<WordCache> caches_;
 };
 
 }  // namespace

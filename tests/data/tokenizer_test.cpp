@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "data/row_file.h"
+#include "data/tokenizer_charsmap_file.h"
 #include "data/tokenizer_samples.h"
 
 namespace ballast {
@@ -126,6 +127,36 @@ TEST(TokenizerVariants, EqualTheReference) {
       const Ids ids = expected["ids"];
       EXPECT_EQ(tokenizer->encode(text, false), ids) << expected["text"] << "\n" << variant["patch"];
       EXPECT_EQ(tokenizer->decode(ids, false), expected["decoded"]) << variant["patch"];
+    }
+  }
+}
+
+TEST(TokenizerVariants, OfSentencePieceEqualTheReference) {
+  // The map is as long as all the rest, so the file names it only.
+  const std::string map = encode_base64(nmt_nfkc_map());
+  const auto put_map = [&](nlohmann::json& step) {
+    if (step.is_object() && step.contains("precompiled_charsmap")) step["precompiled_charsmap"] = map;
+  };
+  const auto variants = read_lines(kGolden + "sentencepiece_variants.jsonl");
+  ASSERT_GE(variants.size(), 60u);
+  for (const nlohmann::json& variant : variants) {
+    nlohmann::json description =
+        nlohmann::json::parse(read_file(kGolden + variant["base"].get<std::string>() + "/tokenizer.json"));
+    description.update(variant["patch"]);
+    description["model"].update(variant["model"]);
+    if (!variant["without"].get<std::string>().empty()) take_out(description["model"], variant["without"]);
+    nlohmann::json& normalizer = description["normalizer"];
+    put_map(normalizer);
+    if (normalizer.is_object() && normalizer.contains("normalizers")) {
+      for (nlohmann::json& step : normalizer["normalizers"]) put_map(step);
+    }
+    const auto tokenizer = load(description);
+    for (const nlohmann::json& expected : variant["cases"]) {
+      const std::string text = expected["text"];
+      const Ids ids = expected["ids"];
+      EXPECT_EQ(tokenizer->encode(text, false), ids) << expected["text"] << "\n"
+                                                     << variant["patch"] << variant["model"];
+      EXPECT_EQ(tokenizer->decode(ids, false), expected["decoded"]) << expected["ids"] << variant["patch"];
     }
   }
 }
