@@ -95,7 +95,9 @@ class StripEnds : public DecoderStep {
  private:
   static uint64_t count(const JsonView& description, const char* key) {
     const JsonView number = description.member(key);
-    if (!number.value().is_number_unsigned()) number.fail("wrong type", number.value().dump(), "a number from 0");
+    const bool is_count = number.value().is_number_integer() &&
+                          (number.value().is_number_unsigned() || number.value().get<int64_t>() >= 0);
+    if (!is_count) number.fail("wrong type", number.value().dump(), "a number from 0");
     return number.value().get<uint64_t>();
   }
   std::string content_;

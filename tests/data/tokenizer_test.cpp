@@ -237,6 +237,25 @@ TEST(Tokenizer, PutsTemplatesAroundTheText) {
   EXPECT_EQ(tokenizer->eos_id(), 301);
 }
 
+TEST(Tokenizer, PutsTheTokensOfBertAndRobertaAroundTheText) {
+  nlohmann::json description = small_tokenizer();
+  description["added_tokens"] = {added_token(300, "<s>"), added_token(301, "</s>")};
+  for (const char* type : {"BertProcessing", "RobertaProcessing"}) {
+    description["post_processor"] = {{"type", type}, {"cls", {"<s>", 300}}, {"sep", {"</s>", 301}}};
+    const auto tokenizer = load(description);
+    EXPECT_EQ(tokenizer->encode("ab", true), (Ids{300, 256, 301}));
+    EXPECT_EQ(tokenizer->encode("ab", false), (Ids{256}));
+    EXPECT_EQ(tokenizer->bos_id(), 300);
+    EXPECT_EQ(tokenizer->eos_id(), 301);
+  }
+}
+
+TEST(Tokenizer, InAFolderIsTheJsonBeforeTheModel) {
+  EXPECT_EQ(load_tokenizer(kGolden + "spm_bpe_llama2")->type(), "huggingface");
+  EXPECT_EQ(load_tokenizer(kGolden + "unigram")->type(), "sentencepiece");
+  EXPECT_EQ(load_tokenizer(kGolden + "tiktoken_llama3")->type(), "tiktoken");
+}
+
 TEST(TokenizerRoles, ComeFromTheConfigThenTheTemplateThenTheNames) {
   nlohmann::json description = small_tokenizer();
   const nlohmann::json special = {{"special", true}};
