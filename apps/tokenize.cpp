@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -86,7 +88,18 @@ TokenizeArguments parse_arguments(const Arguments& arguments) {
   return parsed;
 }
 
-/// The data files behind the inputs: files as given, of a folder all that have a data file's name.
+/// The data files of a folder, by name: of one format, Parquet before JSON lines before plain text.
+std::vector<fs::path> data_files(const fs::path& folder) {
+  const std::vector<fs::path> all = list_files(folder);
+  for (const auto has_name : {is_parquet_name, is_json_lines_name, is_text_name}) {
+    std::vector<fs::path> files;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(files), has_name);
+    if (!files.empty()) return files;
+  }
+  throw_file_error(ErrorKind::kData, folder, {"the folder has no data file", {}, kDataEndings});
+}
+
+/// The files behind the inputs, in the order given.
 std::vector<fs::path> input_files(const TokenizeArguments& arguments) {
   std::vector<fs::path> files;
   for (const fs::path& input : arguments.inputs) {
@@ -95,12 +108,8 @@ std::vector<fs::path> input_files(const TokenizeArguments& arguments) {
       files.push_back(input);
       continue;
     }
-    const size_t before = files.size();
-    for (const fs::path& file : list_files(input)) {
-      if (is_parquet_name(file) || is_json_lines_name(file) || is_text_name(file)) files.push_back(file);
-    }
-    if (files.size() == before)
-      throw_file_error(ErrorKind::kData, input, {"the folder has no data file", {}, kDataEndings});
+    const std::vector<fs::path> found = data_files(input);
+    files.insert(files.end(), found.begin(), found.end());
   }
   return files;
 }

@@ -12,6 +12,7 @@ namespace ballast {
 namespace {
 
 constexpr const char* kFormatVersion = "1";
+constexpr size_t kBufferBytes = size_t{1} << 20;
 
 template <typename Number>
 void append_numbers(std::span<const int32_t> ids, std::string& bytes) {
@@ -39,14 +40,23 @@ TokenFileWriter::TokenFileWriter(std::filesystem::path path, TokenType type)
     : file_(std::move(path), ErrorKind::kData), type_(type) {}
 
 void TokenFileWriter::append(std::span<const int32_t> ids) {
-  buffer_.clear();
   if (type_ == TokenType::kUint16) {
     append_numbers<uint16_t>(ids, buffer_);
   } else {
     append_numbers<uint32_t>(ids, buffer_);
   }
-  file_.append(buffer_);
   num_tokens_ += static_cast<int64_t>(ids.size());
+  if (buffer_.size() >= kBufferBytes) flush();
+}
+
+void TokenFileWriter::flush() {
+  file_.append(buffer_);
+  buffer_.clear();
+}
+
+void TokenFileWriter::commit() {
+  flush();
+  file_.commit();
 }
 
 nlohmann::ordered_json token_index_json(const TokenIndex& index) {

@@ -28,14 +28,16 @@ class TokenFileWriter {
   TokenFileWriter(std::filesystem::path path, TokenType type);
   /// @param ids  each one fits the type
   void append(std::span<const int32_t> ids);
-  void commit() { file_.commit(); }
+  void commit();
   int64_t num_tokens() const { return num_tokens_; }
 
  private:
+  void flush();
+
   AtomicFile file_;
   TokenType type_;
   int64_t num_tokens_ = 0;
-  std::string buffer_;
+  std::string buffer_;  // not yet in the file
 };
 
 /// What an index says about a set of token files.

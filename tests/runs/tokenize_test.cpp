@@ -72,6 +72,28 @@ TEST(Tokenize, GoesToIdsAndBackAsJsonLines) {
   EXPECT_EQ(decoded[3]["text"], texts[3]);
 }
 
+// The folder holds the same documents as Parquet and as compressed JSON lines; one format is read.
+TEST(Tokenize, TakesOneFormatOfAFolder) {
+  const ProgramFolder folder;
+  const ProgramResult result = folder.run({"tokenize", kKjv, kKjv, "--out", "all.bin"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("tokenize: 1189 documents"), std::string::npos) << result.err;
+}
+
+TEST(Tokenize, TrainingTellsWhenTheFileIsOfAnotherType) {
+  const ProgramFolder folder;
+  std::vector<std::string> words =
+      tiny_run({"dataset_type=hf", "hf_path=" + kKjv, "tokenizer_path=" + kKjv + "/tokenizer.json", "vocab_size=4096",
+                "tokenizer_type=tiktoken", "--batch", "0"});
+  words[0] = "inspect";
+  const ProgramResult result = folder.run(words);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(
+      result.err.find("tokenizer_type=tiktoken, but " + kKjv + "/tokenizer.json holds a tokenizer of type huggingface"),
+      std::string::npos)
+      << result.err;
+}
+
 TEST(Tokenize, RefusesInOneLineAndLeavesNothingBehind) {
   const ProgramFolder folder;
   folder.file("in.txt", "one\ntwo\n");
