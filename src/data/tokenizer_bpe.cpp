@@ -200,6 +200,7 @@ void BpeModel::fill_character_symbols(std::string_view word, ModelScratch& scrat
   auto& symbols = scratch.symbols;
   const auto add = [&](int32_t id) { symbols.push_back({.id = id, .previous = 0, .next = 0}); };
   std::string character;
+  const int32_t unknown = unk_id_.value_or(-1);
   // An unknown token waits for the next known character; byte tokens overtake it, as in the Hugging Face library.
   bool unknown_waits = false;
   for (std::string_view rest = word; !rest.empty(); rest.remove_prefix(character.size())) {
@@ -207,7 +208,7 @@ void BpeModel::fill_character_symbols(std::string_view word, ModelScratch& scrat
     const auto lead = static_cast<unsigned char>(character[0]);
     const int32_t id = lead < 128 ? id_of_ascii_[lead] : id_of(character).value_or(-1);
     if (id >= 0) {
-      if (unknown_waits) add(*unk_id_);
+      if (unknown_waits) add(unknown);
       unknown_waits = false;
       add(id);
       continue;
@@ -215,12 +216,12 @@ void BpeModel::fill_character_symbols(std::string_view word, ModelScratch& scrat
     const auto has_token = [this](char byte) { return id_of_byte_[static_cast<unsigned char>(byte)] >= 0; };
     if (byte_fallback_ && std::all_of(character.begin(), character.end(), has_token)) {
       for (const char byte : character) add(id_of_byte_[static_cast<unsigned char>(byte)]);
-    } else if (unk_id_) {
-      if (unknown_waits && !fuse_unk_) add(*unk_id_);
+    } else if (unknown >= 0) {
+      if (unknown_waits && !fuse_unk_) add(unknown);
       unknown_waits = true;
     }
   }
-  if (unknown_waits) add(*unk_id_);
+  if (unknown_waits) add(unknown);
 }
 
 /// Puts the pair that starts at symbol `left` on the heap if it has a rank.

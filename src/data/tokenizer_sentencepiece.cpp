@@ -44,7 +44,8 @@ class SentencePieceTokenizer : public Tokenizer {
     std::string repaired;
     text = valid_utf8(text, repaired);
     std::vector<int32_t> ids;
-    if (add_special_tokens && bos_id()) ids.push_back(*bos_id());
+    const std::optional<int32_t> bos = bos_id();
+    if (add_special_tokens && bos) ids.push_back(*bos);
     if (facts_.has_independent_words) {
       append_words(text, ids);
     } else {

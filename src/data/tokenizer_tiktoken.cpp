@@ -90,6 +90,12 @@ Specials read_specials(const JsonView& root) {
 
 using Ranks = std::vector<std::pair<int32_t, std::string>>;
 
+[[noreturn]] void fail_line(const std::string& file, int64_t number, const std::string& what, const std::string& got,
+                            const std::string& need) {
+  throw_file_error(ErrorKind::kData, file + ":" + std::to_string(number),
+                   {what, got.size() > 60 ? got.substr(0, 60) + " ..." : got, need});
+}
+
 /// The lines of the file, sorted by rank; ranks and tokens come once each.
 Ranks read_ranks(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -97,22 +103,24 @@ Ranks read_ranks(const std::string& file) {
   Ranks ranks;
   std::unordered_set<std::string> tokens;
   int64_t line_number = 0;
-  const auto fail = [&](const std::string& what, const std::string& got, const std::string& need) {
-    throw_file_error(ErrorKind::kData, file + ":" + std::to_string(line_number),
-                     {what, got.size() > 60 ? got.substr(0, 60) + " ..." : got, need});
-  };
   for (std::string line; std::getline(stream, line);) {
     ++line_number;
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     const size_t space = std::min(line.find(' '), line.size());
     const std::optional<std::string> token = decode_base64(std::string_view(line).substr(0, space));
-    if (!token || token->empty())
-      fail("the token is not base64", line.substr(0, space), "bytes in base64, a space, a rank");
+    if (!token || token->empty()) {
+      fail_line(file, line_number, "the token is not base64", line.substr(0, space),
+                "bytes in base64, a space, a rank");
+    }
     const std::string rank_text = line.substr(std::min(space + 1, line.size()));
     const std::optional<int32_t> rank = parse_rank(rank_text);
-    if (!rank) fail("not a rank", rank_text, "a number from 0 to " + std::to_string(kLargestId));
-    if (!tokens.insert(*token).second) fail("the token appears twice", line.substr(0, space), "");
+    if (!rank) {
+      fail_line(file, line_number, "not a rank", rank_text, "a number from 0 to " + std::to_string(kLargestId));
+    }
+    if (!tokens.insert(*token).second) {
+      fail_line(file, line_number, "the token appears twice", line.substr(0, space), "");
+    }
     ranks.emplace_back(*rank, *token);
   }
   std::sort(ranks.begin(), ranks.end());

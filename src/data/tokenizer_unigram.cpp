@@ -100,25 +100,26 @@ void UnigramModel::find_best_paths(std::string_view word, std::vector<ModelScrat
 }
 
 /// Appends the ids of a run of unknown characters, the last one first.
-void UnigramModel::add_reversed(std::string_view unknown, std::vector<int32_t>& ids) const {
+void UnigramModel::add_reversed(std::string_view unknown, int32_t unknown_id, std::vector<int32_t>& ids) const {
   const int32_t whole = trie_->find(unknown);
   if (whole >= 0) return ids.push_back(whole);
   const auto has_token = [this](char byte) { return id_of_byte_[static_cast<unsigned char>(byte)] >= 0; };
-  if (!byte_fallback_ || !std::all_of(unknown.begin(), unknown.end(), has_token)) return ids.push_back(*unk_id_);
+  if (!byte_fallback_ || !std::all_of(unknown.begin(), unknown.end(), has_token)) return ids.push_back(unknown_id);
   for (size_t i = unknown.size(); i-- > 0;) ids.push_back(id_of_byte_[static_cast<unsigned char>(unknown[i])]);
 }
 
 void UnigramModel::encode_new(std::string_view word, ModelScratch& scratch, std::vector<int32_t>& ids) const {
   auto& paths = scratch.paths;
   find_best_paths(word, paths);
+  const int32_t unknown_id = unk_id_.value_or(-1);  // which no path ends in
   const size_t before = ids.size();
   for (size_t end = word.size(); end > 0;) {
     size_t start = static_cast<size_t>(paths[end].start);
-    if (paths[end].id != unk_id_) {
+    if (paths[end].id != unknown_id) {
       ids.push_back(paths[end].id);
     } else {
-      while (start > 0 && paths[start].id == unk_id_) start = static_cast<size_t>(paths[start].start);
-      add_reversed(word.substr(start, end - start), ids);
+      while (start > 0 && paths[start].id == unknown_id) start = static_cast<size_t>(paths[start].start);
+      add_reversed(word.substr(start, end - start), unknown_id, ids);
     }
     end = start;
   }

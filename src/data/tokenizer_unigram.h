@@ -39,7 +39,7 @@ class UnigramModel : public TokenModel {
  private:
   void read_vocab(const JsonView& vocab);
   void find_best_paths(std::string_view word, std::vector<ModelScratch::BestPath>& paths) const;
-  void add_reversed(std::string_view unknown, std::vector<int32_t>& ids) const;
+  void add_reversed(std::string_view unknown, int32_t unknown_id, std::vector<int32_t>& ids) const;
   [[noreturn]] void fail_unknown(std::string_view character) const;
 
   std::string where_;
