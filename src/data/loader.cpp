@@ -101,9 +101,10 @@ std::unique_ptr<BatchSource> make_text_source(const Config& config, const Purpos
       fail_key(config, "tokenizer_path", "is empty", "a tokenizer for the text of dataset_type=hf");
     }
     tokenizer = load_tokenizer(config.tokenizer_path);
-    if (config.tokenizer_type == "tiktoken") {
-      warn_once("tokenizer_type", "tokenizer_type=tiktoken has no effect: " + config.tokenizer_path +
-                                      " is a tokenizer.json of Hugging Face and read as such");
+    if (purpose.is_training && config.is_given("tokenizer_type") && tokenizer->type() != config.tokenizer_type) {
+      log_info("config: " + config.origin("tokenizer_type") + " tokenizer_type=" + config.tokenizer_type + ", but " +
+               config.tokenizer_path + " holds a tokenizer of type " + std::string(tokenizer->type()) +
+               " and is read as one");
     }
   }
   const bool shuffles = purpose.is_training && config.enable_data_shuffling;

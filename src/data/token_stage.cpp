@@ -54,10 +54,7 @@ std::vector<int32_t> TokenStage::ids_of(Document& document) const {
   if (settings_.tokenizer == nullptr) return std::move(document.ids);
   // The post-processor's own BOS and EOS would depend on the tokenizer's file; these keys are the user's.
   std::vector<int32_t> ids = settings_.tokenizer->encode(document.text, /*add_special_tokens=*/false);
-  const std::optional<int32_t> bos = settings_.tokenizer->bos_id();
-  const std::optional<int32_t> eos = settings_.tokenizer->eos_id();
-  if (settings_.add_bos && bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
-  if (settings_.add_eos && eos && (ids.empty() || ids.back() != *eos)) ids.push_back(*eos);
+  add_bos_and_eos(ids, *settings_.tokenizer, settings_.add_bos, settings_.add_eos);
   return ids;
 }
 
