@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#define XXH_STATIC_LINKING_ONLY  // the state as a member
 #include <xxhash.h>
 #ifdef __x86_64__
 #include <xxh_x86dispatch.h>  // the widest instructions of the processor
