@@ -14,6 +14,7 @@ int run_eval(const Arguments& arguments);
 int run_probe(const Arguments& arguments);
 int run_inspect(const Arguments& arguments);
 int run_convert(const Arguments& arguments);
+int run_tokenize(const Arguments& arguments);
 int run_report(const Arguments& arguments);
 int run_keys(const Arguments& arguments);
 

@@ -26,6 +26,8 @@ constexpr Command kCommands[] = {
      "what a file, a checkpoint or a data set holds"},
     {"convert", ballast::run_convert, "FROM TO [--dtype T] [--max_shard_size 5GB] [--names hf]",
      "a checkpoint becomes a Hugging Face folder, and the other way round"},
+    {"tokenize", ballast::run_tokenize, "TOKENIZER INPUT ... --out FILE.npy|.bin|.jsonl",
+     "text to token files, text to ids and back as JSON lines"},
     {"report", ballast::run_report, "RUN [--out FILE]", "the curves of a run as one HTML page, RUN/report.html"},
     {"keys", ballast::run_keys, "[PATTERN]", "every configuration key"},
 };
@@ -63,7 +65,7 @@ int dispatch(const ballast::Arguments& arguments) {
   throw ballast::ConfigError({.where = "ballast",
                               .what = "unknown command",
                               .got = name,
-                              .need = "train, eval, probe, inspect, convert, report or keys",
+                              .need = "train, eval, probe, inspect, convert, tokenize, report or keys",
                               .attempt = "ballast --help"});
 }
 

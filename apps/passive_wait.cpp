@@ -5,6 +5,7 @@
 #include <alloca.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace {
@@ -16,7 +17,7 @@ void restart_with_passive_wait(int, char** arguments, char** environment) {
     if (std::strncmp(environment[count], "GOMP_SPINCOUNT=", 15) == 0) return;
   }
   auto** extended = static_cast<char**>(alloca((count + 2) * sizeof(char*)));
-  std::memcpy(extended, environment, count * sizeof(char*));
+  std::copy_n(environment, count, extended);
   static char setting[] = "OMP_WAIT_POLICY=passive";
   extended[count] = setting;
   extended[count + 1] = nullptr;

@@ -41,17 +41,17 @@ ProbeOptions parse_probe(const Arguments& arguments) {
       if (i + 1 >= arguments.size()) throw usage_error("option without a value", argument);
       return arguments[++i];
     };
-    if (argument == "--tokens")
+    if (argument == "--tokens") {
       options.tokens_path = value();
-    else if (argument == "--out")
+    } else if (argument == "--out") {
       options.out_path = value();
-    else if (argument == "--weights")
+    } else if (argument == "--weights") {
       options.weights_path = value();
-    else if (argument == "--dtype")
+    } else if (argument == "--dtype") {
       options.dtype = value();
-    else if (argument == "--layers")
+    } else if (argument == "--layers") {
       options.writes_layers = true;
-    else if (argument == "--grads") {
+    } else if (argument == "--grads") {
       options.gradients.push_back(value());
       while (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) options.gradients.push_back(value());
     } else if (argument.starts_with("--") || !options.folder.empty()) {

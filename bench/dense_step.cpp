@@ -46,28 +46,53 @@ HostBatch random_batch(int64_t rows, int64_t length, int64_t vocab_size) {
   return batch;
 }
 
+/// Time and memory of a step under some policies. Peaks are above weights, moments and, between steps, nothing else.
+nlohmann::ordered_json policy_table(const std::vector<std::string>& keys, const std::vector<std::string>& policies) {
+  nlohmann::ordered_json table;
+  for (const std::string& policy : policies) {
+    std::vector<std::string> pairs = keys;
+    pairs.push_back("remat_policy=" + policy);
+    const Config config = config_from_pairs(pairs);
+    const auto world = single_rank_world();
+    const auto decoder = make_decoder(config, world, at::Device(at::kCPU));
+    TrainStep step(*decoder, world, step_options(config));
+    const HostBatch batch = random_batch(config.global_batch_size_to_load, config.max_target_length, config.vocab_size);
+    int64_t index = 1;
+    const auto run = [&] {
+      StepNumbers numbers = step.accumulate(batch, index++);
+      step.update(numbers);
+    };
+    run();
+    const double peak = peak_megabytes(run);
+    const BenchTime time = best_time(1, run);
+    table[policy] = {{"seconds_per_step", rounded(time.seconds)},
+                     {"cpu_seconds_per_step", rounded(time.cpu_seconds)},
+                     {"peak_mb_above_weights_and_moments", rounded(peak)}};
+  }
+  return table;
+}
+
 }  // namespace
 
-/// dense_step [key=value ...]
+/// dense_step [--remat_policies] [key=value ...]
 int main(int argc, char** argv) {
   keep_freed_memory();  // as `ballast train` does
   PeakMemory::installed();
-  std::vector<std::string> keys = {"base_emb_dim=512",
-                                   "base_num_query_heads=8",
-                                   "base_num_kv_heads=8",
-                                   "head_dim=64",
-                                   "base_mlp_dim=2048",
-                                   "base_num_decoder_layers=8",
-                                   "vocab_size=32000",
-                                   "max_target_length=512",
-                                   "per_device_batch_size=4",
-                                   "dtype=float32",
-                                   "weight_dtype=float32",
-                                   "remat_policy=none",
-                                   "dataset_type=synthetic",
-                                   "enable_checkpointing=false",
-                                   "hardware=cpu"};
+  std::vector<std::string> keys = {"base_emb_dim=512",           "base_num_query_heads=8",
+                                   "base_num_kv_heads=8",        "head_dim=64",
+                                   "base_mlp_dim=2048",          "base_num_decoder_layers=8",
+                                   "vocab_size=32000",           "max_target_length=512",
+                                   "per_device_batch_size=4",    "dtype=float32",
+                                   "weight_dtype=float32",       "dataset_type=synthetic",
+                                   "enable_checkpointing=false", "hardware=cpu"};
   keys.insert(keys.end(), argv + 1, argv + argc);
+  if (std::erase(keys, "--remat_policies") > 0) {
+    BenchReport report(argc, argv);
+    report["policies"] = policy_table(
+        keys, {"none", "minimal_with_context", "minimal", "save_dot_with_context_except_mlp", "save_qkv_proj", "full"});
+    return 0;
+  }
+  keys.insert(keys.begin(), "remat_policy=none");
   const Config config = config_from_pairs(keys);
   const auto world = single_rank_world();
   const auto decoder = make_decoder(config, world, at::Device(at::kCPU));

@@ -18,13 +18,16 @@ InputFile::InputFile(const std::string& name, std::string_view bytes) : name_(na
   std::string folder = (place / "ballast_fuzz_XXXXXX").string();
   BALLAST_CHECK(::mkdtemp(folder.data()) != nullptr, "a temporary folder");
   folder_ = folder;
-  std::ofstream(folder_ / name_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  add(name, bytes);
+}
+
+void InputFile::add(const std::string& name, std::string_view bytes) {
+  std::ofstream(folder_ / name, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 InputFile::~InputFile() {
   std::error_code ignored;
-  fs::remove(folder_ / name_, ignored);
-  fs::remove(folder_, ignored);
+  fs::remove_all(folder_, ignored);
 }
 
 }  // namespace ballast::fuzz

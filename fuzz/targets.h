@@ -9,6 +9,8 @@ namespace ballast::fuzz {
 
 void yaml_values(std::string_view input);
 void tokenizer_json(std::string_view input);
+void sentencepiece_model(std::string_view input);
+void tiktoken_ranks(std::string_view input);
 void safetensors_header(std::string_view input);
 void json_lines(std::string_view input);
 

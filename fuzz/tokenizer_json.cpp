@@ -1,36 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/tokenizer_json.h"
 
-#include "data/tokenizer_utf8.h"
 #include "errors/errors.h"
 #include "fuzz/input_file.h"
 #include "fuzz/targets.h"
+#include "fuzz/tokenizer_use.h"
 
 namespace ballast::fuzz {
-namespace {
-
-constexpr std::string_view kText = "In 1611 the  Word;\n\tGr\xc3\xbc\xc3\x9f \xe4\xb8\x96 \xff <s>\xf0\x9f\x8c\x8d</s>";
-
-void use(const Tokenizer& tokenizer) {
-  for (const bool adds_special : {false, true}) {
-    const std::vector<int32_t> ids = tokenizer.encode(kText, adds_special);
-    for (const int32_t id : ids) BALLAST_CHECK(id >= 0 && id < tokenizer.vocab_size(), "an id of the vocabulary");
-    const std::string text = tokenizer.decode(ids, adds_special);
-    std::string repaired;
-    BALLAST_CHECK(valid_utf8(text, repaired) == text, "decoded text is UTF-8");
-  }
-  for (const auto& id : {tokenizer.bos_id(), tokenizer.eos_id(), tokenizer.pad_id(), tokenizer.unk_id()}) {
-    BALLAST_CHECK(!id || (*id >= 0 && *id < tokenizer.vocab_size()), "a role has an id of the vocabulary");
-  }
-}
-
-}  // namespace
 
 /// The bytes as a tokenizer.json; one that is accepted encodes and decodes a text.
 void tokenizer_json(std::string_view input) {
   const InputFile file("tokenizer.json", input);
   try {
-    use(*read_tokenizer_json(file.path()));
+    use_tokenizer(*read_tokenizer_json(file.path()));
   } catch (const DataError&) {
   }
 }

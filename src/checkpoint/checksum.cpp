@@ -3,8 +3,10 @@
 
 #include <cstdio>
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h>  // the widest instructions of the processor
+#endif
 
 namespace ballast {
 namespace {

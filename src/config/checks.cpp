@@ -18,7 +18,7 @@ std::optional<TypedValue> find_listed(const KeyInfo& key, std::string_view list,
                       [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
   };
   for (const std::string& word : split_words(list)) {
-    const std::optional<TypedValue> listed = key.read(parse_scalar(word));
+    std::optional<TypedValue> listed = key.read(parse_scalar(word));
     if (!listed) continue;
     if (*listed == value) return listed;
     const auto* text = std::get_if<std::string>(&value);
@@ -134,31 +134,66 @@ void check_evaluation(const Config& config) {
   }
 }
 
-/// Keys that only some optimizers read.
-struct OptimizerKey {
-  const char* key;
-  std::string_view readers;  // opt_types
+/// Keys that are read only where another key has some value.
+struct DependentKeys {
+  std::string_view keys;
+  const char* chooser;
+  std::string_view choices;  // that read the keys ...
+  bool are_idle = false;     // ... or that do not
 };
-constexpr OptimizerKey kOptimizerKeys[] = {
-    {"adam_b1", "adamw|adam_pax|muon"},
-    {"adam_b2", "adamw|adam_pax|muon"},
-    {"adam_eps", "adamw|adam_pax|muon"},
-    {"adam_eps_root", "adamw|adam_pax|muon"},
-    {"adam_weight_decay", "adamw|adam_pax|muon"},
-    {"adamw_mask", "adamw|adam_pax|muon"},
-    {"mu_dtype", "adamw|adam_pax|muon"},
-    {"muon_beta", "muon"},
-    {"muon_weight_decay", "muon"},
-    {"muon_consistent_rms", "muon"},
+constexpr DependentKeys kDependentKeys[] = {
+    {"adam_b1|adam_b2|adam_eps|adam_eps_root|adam_weight_decay|adamw_mask|mu_dtype", "opt_type", "adamw|adam_pax|muon"},
+    {"muon_beta|muon_weight_decay|muon_consistent_rms", "opt_type", "muon"},
+    {"skip_step_interval|skip_step_scaling_factor", "skip_step_on_spikes", "true"},
+    {"wsd_decay_steps_fraction|wsd_decay_style", "lr_schedule_type", "wsd"},
+    {"per_device_batch_size_start|per_device_batch_size_increment|global_rampup_samples", "enable_rampup_batch_size",
+     "true"},
+    {"context|attention_out|query_proj|key_proj|value_proj|kv_proj|qkv_proj|out_proj|mlpwi|mlpwi_0|mlpwi_1|mlpwo",
+     "remat_policy", "custom"},
+    {"qk_norm_with_scale", "use_qk_norm", "true"},
+    {"normalize_embedding_logits", "logits_via_embedding", "true"},
+    {"rope_linear_scaling_factor", "rope_type", "linear"},
+    {"rope_use_scale|rope_low_freq_factor|rope_high_freq_factor", "rope_type", "llama3.1"},
+    {"rope_factor|original_max_position_embeddings", "rope_type", "llama3.1|yarn"},
+    {"beta_fast|beta_slow|rope_interleave|rope_truncate|rope_attention_scaling", "rope_type", "yarn"},
+    {"eval_steps|eval_start_step|target_eval_loss|eval_split|eval_data_columns|hf_eval_split|hf_eval_files|"
+     "generate_padding_batch_eval",
+     "eval_interval", "-1", true},
+    {"train_split|train_data_columns|hf_path|hf_name|hf_data_dir|hf_train_files|hf_shuffle_buffer_size|num_epoch|"
+     "tokenize_train_data|packing|max_segments_per_seq|packing_targets_across_documents|add_bos|add_eos|use_truncation|"
+     "enable_data_shuffling|data_shuffle_seed",
+     "dataset_type", "hf"},
+    {"recorded_batches_path", "dataset_type", "recorded"},
+    {"skip_first_n_steps_for_profiler|profiler_steps|profile_periodically_period", "profiler", "xplane"},
 };
 
-void warn_of_idle_optimizer_keys(const Config& config) {
-  for (const OptimizerKey& row : kOptimizerKeys) {
-    const KeyInfo& key = *find_key(row.key);
-    if (find_listed(*find_key("opt_type"), row.readers, config.opt_type)) continue;
-    if (get_value(config, key) == key.default_value()) continue;
-    log_warning(place_of(config.origin(row.key), row.key) + " has no effect with opt_type=" + config.opt_type);
+/// Whether a line about an idle key helps: a model's file may well set what another kind of run of it needs.
+bool is_asked_for(const Config& config, const KeyInfo& key) {
+  if (get_value(config, key) == key.default_value()) return false;
+  const std::string& origin = config.origin(key.name);
+  return key.precedence == Precedence::kSoft || origin == "command line" || origin.starts_with("environment");
+}
+
+void warn_of_idle_keys(const Config& config) {
+  for (const DependentKeys& row : kDependentKeys) {
+    const KeyInfo& chooser = *find_key(row.chooser);
+    const TypedValue choice = get_value(config, chooser);
+    if (find_listed(chooser, row.choices, choice).has_value() != row.are_idle) continue;
+    if (chooser.name == "rope_type" && !config.local_rope_type.empty()) continue;  // sliding layers may read them
+    for (const std::string& name : split_words(row.keys)) {
+      if (!is_asked_for(config, *find_key(name))) continue;
+      log_warning(place_of(config.origin(name), name) + " has no effect with " + row.chooser + "=" +
+                  quoted_if_empty(to_text(choice)));
+    }
   }
+}
+
+void warn_of_long_rows(const Config& config) {
+  const double limit = config.max_position_embeddings;
+  if (limit <= 0 || static_cast<double>(config.max_target_length) <= limit) return;
+  log_warning(place_of(config.origin("max_target_length"), "max_target_length") + ": rows of " +
+              to_text(config.max_target_length) + " tokens are longer than the " + to_text(limit) +
+              " positions the model was made for (max_position_embeddings)");
 }
 
 void check_profile(const Config& config) {
@@ -171,9 +206,9 @@ void check_profile(const Config& config) {
 void remark_on_values(const Config& config) {
   for (const KeyInfo& key : key_table()) {
     if (key.rule.remark_text.empty()) continue;
-    if (to_text(get_value(config, key)) != key.rule.remark_value) continue;
-    log_info("config: " + std::string(key.name) + "=" + std::string(key.rule.remark_value) + ": " +
-             std::string(key.rule.remark_text));
+    const TypedValue value = get_value(config, key);
+    if (!find_listed(key, key.rule.remark_values, value)) continue;
+    log_info("config: " + std::string(key.name) + "=" + to_text(value) + ": " + std::string(key.rule.remark_text));
   }
 }
 
@@ -227,7 +262,8 @@ void check_together(const Config& config, bool needs_data) {
   if (!needs_data) return;
   check_data(config);
   check_evaluation(config);
-  warn_of_idle_optimizer_keys(config);
+  warn_of_idle_keys(config);
+  warn_of_long_rows(config);
   check_profile(config);
   remark_on_values(config);
 }

@@ -66,20 +66,41 @@ void Config::set_origin(std::string_view key, std::string origin) {
   origins_[std::string(info->name)] = std::move(origin);
 }
 
+namespace {
+
+// A value on one line; a secret only says that it is set.
+std::string shown_value(const Config& config, const KeyInfo& key) {
+  std::string text = to_text(get_value(config, key));
+  if (text.empty()) return "''";
+  if (key.rule.is_secret) return "(set)";
+  for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at)) text.replace(at, 1, "\\n");
+  return text;
+}
+
+// The file of an origin that names a place in one: "configs/base.yml:41", "config.json:hidden_size".
+std::string source_of(const std::string& origin) {
+  return origin.substr(0, origin.rfind(':'));
+}
+
+}  // namespace
+
+std::vector<std::string> changed_values(const Config& config) {
+  std::map<std::string, std::string> lines;
+  for (const KeyInfo& key : key_table()) {
+    if (get_value(config, key) == key.default_value()) continue;
+    lines[source_of(config.origin(key.name))] += " " + std::string(key.name) + "=" + shown_value(config, key);
+  }
+  std::vector<std::string> page;
+  const auto computed = lines.extract("derived");
+  for (const auto& [source, values] : lines) page.push_back(source + ":" + values);
+  if (computed) page.push_back("computed:" + computed.mapped());
+  return page;
+}
+
 std::string print_config(const Config& config) {
-  const auto on_one_line = [](std::string text) {
-    for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at)) text.replace(at, 1, "\\n");
-    return text;
-  };
   std::vector<std::string> lines;
   for (const KeyInfo& key : key_table()) {
-    const std::string text = on_one_line(to_text(get_value(config, key)));
-    const bool is_hidden = key.rule.is_secret && !text.empty();
-    lines.push_back(std::string(key.name) + " = " +
-                    (is_hidden      ? "(set)"
-                     : text.empty() ? "''"
-                                    : text) +
-                    "  (" + config.origin(key.name) + ")\n");
+    lines.push_back(std::string(key.name) + " = " + shown_value(config, key) + "  (" + config.origin(key.name) + ")\n");
   }
   std::sort(lines.begin(), lines.end());
   std::string page;

@@ -56,5 +56,8 @@ std::string config_yml(const Config& config);
 
 /// Keys whose lines differ between two texts of config_yml(): "steps: 20 -> 40".
 std::vector<std::string> config_differences(const std::string& before, const std::string& now);
+/// The values that are not their key's default, one line a source: `command line: steps=100 dtype=float32`; computed
+/// values last. Secrets are masked.
+std::vector<std::string> changed_values(const Config& config);
 
 }  // namespace ballast

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/derived.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <ctime>
@@ -67,8 +68,12 @@ void derive_batch_sizes(Config& config, int64_t num_devices) {
   const int64_t eval_rows =
       micro_batch_rows(config, "eval_per_device_batch_size", config.eval_per_device_batch_size, num_devices);
   const int64_t steps = config.gradient_accumulation_steps;
-  const int64_t loaded_rows = config.per_device_batch_size < 1 ? num_devices : train_rows;
-  const int64_t loaded_eval_rows = config.eval_per_device_batch_size < 1 ? num_devices : eval_rows;
+  const double expansion = config.expansion_factor_real_data > 0 ? config.expansion_factor_real_data : 1;
+  const auto rows_to_load = [&](double rows_per_device) {
+    return static_cast<int64_t>(static_cast<double>(num_devices) * std::max(rows_per_device, 1.0) * expansion);
+  };
+  const int64_t loaded_rows = rows_to_load(config.per_device_batch_size);
+  const int64_t loaded_eval_rows = rows_to_load(config.eval_per_device_batch_size);
   put(config, "num_target_devices", config.num_target_devices, num_devices);
   put(config, "micro_batch_size_to_train_on", config.micro_batch_size_to_train_on, train_rows);
   put(config, "global_batch_size_to_train_on", config.global_batch_size_to_train_on, train_rows * steps);

@@ -179,7 +179,7 @@ void read_late_layers(HfReader& reader) {
   if (types.empty()) {
     const int64_t num_layers = assigned_integer(reader, "base_num_decoder_layers");
     for (int64_t i = 0; i < num_layers; ++i) {
-      types.push_back(window && i >= first ? "sliding_attention" : "full_attention");
+      types.emplace_back(window && i >= first ? "sliding_attention" : "full_attention");
     }
   }
   if (std::find(types.begin(), types.end(), "sliding_attention") == types.end()) {

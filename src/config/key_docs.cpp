@@ -73,11 +73,11 @@ std::string explanation(const KeyInfo& key) {
     add("Refused: " + comma_list(rule.refused_values) + " (" + std::string(rule.note) + ")");
   const bool has_reason = rule.effect == Effect::kNoEffect || rule.effect == Effect::kRefused;
   if (has_reason && !key.meaning.empty()) line += " (" + std::string(rule.note) + ")";
-  if (!rule.remark_text.empty()) add(std::string(rule.remark_value) + ": " + std::string(rule.remark_text));
+  if (!rule.remark_text.empty()) add(comma_list(rule.remark_values) + ": " + std::string(rule.remark_text));
   return line;
 }
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return result;
@@ -103,11 +103,11 @@ std::string yaml_text(const KeyInfo& key) {
 }  // namespace
 
 std::string list_keys(const std::string& pattern) {
-  const std::string wanted = lower(pattern);
+  const std::string wanted = lower_case(pattern);
   std::string page;
   for (const KeyInfo& key : key_table()) {
-    const bool fits =
-        lower(key.name).find(wanted) != std::string::npos || lower(explanation(key)).find(wanted) != std::string::npos;
+    const bool fits = lower_case(key.name).find(wanted) != std::string::npos ||
+                      lower_case(explanation(key)).find(wanted) != std::string::npos;
     if (!fits) continue;
     const std::string value = default_of(key);
     page += std::string(key.name) + "  (" + kind_name(key) + (value.empty() ? "" : ", default " + value) + ", " +

@@ -24,7 +24,7 @@ struct KeyRule {
   std::string_view later_values = {};    ///< choice: what a later version builds
   std::string_view refused_values = {};  ///< choice: what is never built ...
   std::string_view note = {};            ///< ... and why; or why the key has no effect or is refused
-  std::string_view remark_value = {};    ///< a value that is worth an info line ...
+  std::string_view remark_values = {};   ///< values that are worth an info line ...
   std::string_view remark_text = {};     ///< ... and the line
   bool is_secret = false;                ///< never printed
   double low = -std::numeric_limits<double>::infinity();
@@ -64,8 +64,8 @@ struct KeyRule {
   constexpr KeyRule refuse(std::string_view list, std::string_view why) const {
     return with([&](KeyRule& r) { r.refused_values = list, r.note = why; });
   }
-  constexpr KeyRule remark(std::string_view value, std::string_view text) const {
-    return with([&](KeyRule& r) { r.remark_value = value, r.remark_text = text; });
+  constexpr KeyRule remark(std::string_view list, std::string_view text) const {
+    return with([&](KeyRule& r) { r.remark_values = list, r.remark_text = text; });
   }
   /// Checked like the rest, but nothing depends on it.
   constexpr KeyRule idle(std::string_view why) const {

@@ -22,12 +22,12 @@ struct Anything {};
 template <class Type>
 struct Unwrapped {
   using type = Type;
-  static constexpr bool is_optional = false;
+  static constexpr bool kIsOptional = false;
 };
 template <class Type>
 struct Unwrapped<std::optional<Type>> {
   using type = Type;
-  static constexpr bool is_optional = true;
+  static constexpr bool kIsOptional = true;
 };
 
 template <class Type>
@@ -48,7 +48,7 @@ constexpr KeyInfo row(std::string_view name, std::string_view default_text, Prec
   return {.group = {},
           .name = name,
           .kind = kind_of<Type>(),
-          .can_be_absent = Unwrapped<Type>::is_optional,
+          .can_be_absent = Unwrapped<Type>::kIsOptional,
           .default_text = default_text,
           .precedence = precedence,
           .rule = rule,
@@ -232,7 +232,7 @@ TypedValue get_value(const Config& config, const KeyInfo& key) {
           return given->second;
         } else {
           using Type = std::remove_reference_t<decltype(config.*field)>;
-          if constexpr (Unwrapped<std::remove_const_t<Type>>::is_optional) {
+          if constexpr (Unwrapped<std::remove_const_t<Type>>::kIsOptional) {
             return (config.*field).has_value() ? TypedValue(*(config.*field)) : TypedValue(std::monostate());
           } else {
             return config.*field;

@@ -64,8 +64,8 @@ std::optional<BatchRampup> batch_rampup(const Config& config) {
     refuse_rampup(config, "per_device_batch_size_increment", "its steps do not end at per_device_batch_size",
                   "a divisor of " + to_text(config.per_device_batch_size - config.per_device_batch_size_start));
   }
-  const auto num_stages = static_cast<double>(growth / rampup.increment_rows);
-  rampup.stage_samples = static_cast<double>(config.global_rampup_samples) / num_stages;
+  const int64_t num_stages = growth / rampup.increment_rows;
+  rampup.stage_samples = static_cast<double>(config.global_rampup_samples) / static_cast<double>(num_stages);
   return rampup;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Fault fault_at(std::string where, std::string what) {
+Fault file_fault(std::string where, std::string what) {
   Fault fault;
   fault.where = "config: " + std::move(where);
   fault.what = std::move(what);
@@ -60,17 +60,18 @@ class FileReader {
 
   Layer read(const std::string& path) {
     YAML::Node document;
-    if (fs::is_directory(path)) throw ConfigError(fault_at(name_, "is a folder, not a file"));
+    if (fs::is_directory(path)) throw ConfigError(file_fault(name_, "is a folder, not a file"));
     try {
       document = YAML::LoadFile(path);
       refuse_second_document(path);
     } catch (const YAML::ParserException& e) {
-      throw ConfigError(fault_at(place(e.mark) + ":" + std::to_string(e.mark.column + 1), "not valid YAML: " + e.msg));
+      throw ConfigError(
+          file_fault(place(e.mark) + ":" + std::to_string(e.mark.column + 1), "not valid YAML: " + e.msg));
     } catch (const YAML::Exception&) {
-      throw ConfigError(fault_at(name_, "cannot be read"));
+      throw ConfigError(file_fault(name_, "cannot be read"));
     }
     if (document.IsNull()) return {};
-    if (!document.IsMap()) throw ConfigError(fault_at(name_ + ":1", "is no map of keys and values"));
+    if (!document.IsMap()) throw ConfigError(file_fault(name_ + ":1", "is no map of keys and values"));
     add_map("", document, 0);
     return std::move(layer_);
   }
@@ -84,15 +85,15 @@ class FileReader {
     YAML::Parser parser(stream);
     ContentStart first, second;
     if (!parser.HandleNextDocument(first) || !parser.HandleNextDocument(second)) return;
-    throw ConfigError(fault_at(second.mark ? place(*second.mark) : name_,
-                               second.is_empty ? "an empty second document, or a sign that YAML does not expect here"
-                                               : "a second document in one file"));
+    throw ConfigError(file_fault(second.mark ? place(*second.mark) : name_,
+                                 second.is_empty ? "an empty second document, or a sign that YAML does not expect here"
+                                                 : "a second document in one file"));
   }
 
   // Aliases can make a short file endless, or larger than memory.
   void count(const YAML::Node& node, int depth) {
-    if (depth > kMaxDepth) throw ConfigError(fault_at(place(node.Mark()), "nested too deeply"));
-    if (++num_nodes_ > kMaxNodes) throw ConfigError(fault_at(place(node.Mark()), "too many values"));
+    if (depth > kMaxDepth) throw ConfigError(file_fault(place(node.Mark()), "nested too deeply"));
+    if (++num_nodes_ > kMaxNodes) throw ConfigError(file_fault(place(node.Mark()), "too many values"));
   }
 
   Value to_value(const YAML::Node& node, int depth) {
@@ -118,7 +119,7 @@ class FileReader {
     count(map, depth);
     for (const auto& entry : map) {
       const std::string where = place(entry.first.Mark());
-      if (!entry.first.IsScalar()) throw ConfigError(fault_at(where, "a key must be a word"));
+      if (!entry.first.IsScalar()) throw ConfigError(file_fault(where, "a key must be a word"));
       const std::string key = prefix + entry.first.Scalar();
       const bool is_group = find_key(key) == nullptr && (entry.second.IsMap() || entry.second.IsNull());
       if (is_group && (entry.second.IsMap() || is_key_group(key))) {
@@ -127,7 +128,7 @@ class FileReader {
       }
       const auto [earlier, is_new] = layer_.emplace(key, Setting{to_value(entry.second, depth), where});
       if (is_new) continue;
-      throw ConfigError(fault_at(where + " " + key, "given twice, first at " + earlier->second.origin));
+      throw ConfigError(file_fault(where + " " + key, "given twice, first at " + earlier->second.origin));
     }
   }
 
@@ -154,16 +155,16 @@ Layer read_chain(const std::string& path, const std::string& configs_folder, std
   const std::string& base = named.value.text;
   const std::string where = named.origin + " base_config";
   if (is_absent(named.value)) return layer;
-  if (named.value.shape != Value::Shape::kScalar) throw ConfigError(fault_at(where, "need the path of one file"));
+  if (named.value.shape != Value::Shape::kScalar) throw ConfigError(file_fault(where, "need the path of one file"));
 
   std::string base_path = (fs::path(path).parent_path() / base).string();
   if (!fs::exists(base_path)) base_path = find_shipped_file(base, configs_folder);
-  if (base_path.empty()) throw ConfigError(fault_at(where, "no such file, beside it or shipped: " + base));
+  if (base_path.empty()) throw ConfigError(file_fault(where, "no such file, beside it or shipped: " + base));
   open.push_back(fs::weakly_canonical(path).string());
   for (const std::string& file : open) {
     if (fs::weakly_canonical(base_path).string() != file) continue;
     open.push_back(file);
-    throw ConfigError(fault_at(where, "files that are each other's base: " + join_chain(open)));
+    throw ConfigError(file_fault(where, "files that are each other's base: " + join_chain(open)));
   }
   Layer merged = read_chain(base_path, configs_folder, open);
   open.pop_back();

@@ -33,6 +33,11 @@ DocumentReader::DocumentReader(DocumentFiles files) : files_(std::move(files)) {
   order_files();
 }
 
+std::string DocumentReader::files_text() const {
+  const size_t more = files_.paths.size() - 1;
+  return files_.paths.front().string() + (more > 0 ? " and " + std::to_string(more) + " more files" : "");
+}
+
 void DocumentReader::order_files() {
   order_.resize(files_.paths.size());
   std::iota(order_.begin(), order_.end(), size_t{0});

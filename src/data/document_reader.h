@@ -46,6 +46,8 @@ class DocumentReader {
   /// Number and sizes of the files as one value: a saved position means nothing for other files.
   const std::string& fingerprint() const { return fingerprint_; }
   const std::string& split() const { return files_.split; }
+  /// "train.jsonl" or "train.jsonl and 3 more files", for messages.
+  std::string files_text() const;
 
  private:
   void order_files();

@@ -34,7 +34,8 @@ std::optional<Document> DocumentShuffle::next() {
     fill_buffer();
     if (!buffer_.empty()) break;
     if (buffer_index_ == 0) {
-      throw DataError({"data: split '" + reader_->split() + "'", "holds no documents", "", "", ""});
+      throw DataError({"data: split '" + reader_->split() + "'", "holds no documents", "0 in " + reader_->files_text(),
+                       "1 or more", ""});
     }
     if (buffer_begin_.epoch + 1 >= settings_.num_epochs) return std::nullopt;
     reader_->begin_epoch(buffer_begin_.epoch + 1);

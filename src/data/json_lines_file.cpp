@@ -42,9 +42,10 @@ json parse_line(const std::string& file, const LineReader& reader, std::string_v
     throw DataError({where, "is not a JSON line (" + reason_of(error) + ")", "", "one JSON object a line",
                      line.front() == '[' ? kUnrollArray : ""});
   }
-  if (!row.is_object())
+  if (!row.is_object()) {
     throw DataError(
         {where, "is not a JSON object", row.type_name(), "one JSON object a line", row.is_array() ? kUnrollArray : ""});
+  }
   return row;
 }
 

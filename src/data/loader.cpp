@@ -18,6 +18,7 @@
 #include "data/token_stage.h"
 #include "data/tokenizer.h"
 #include "errors/errors.h"
+#include "errors/log.h"
 
 namespace ballast {
 namespace {
@@ -100,6 +101,11 @@ std::unique_ptr<BatchSource> make_text_source(const Config& config, const Purpos
       fail_key(config, "tokenizer_path", "is empty", "a tokenizer for the text of dataset_type=hf");
     }
     tokenizer = load_tokenizer(config.tokenizer_path);
+    if (purpose.is_training && config.is_given("tokenizer_type") && tokenizer->type() != config.tokenizer_type) {
+      log_info("config: " + config.origin("tokenizer_type") + " tokenizer_type=" + config.tokenizer_type + ", but " +
+               config.tokenizer_path + " holds a tokenizer of type " + std::string(tokenizer->type()) +
+               " and is read as one");
+    }
   }
   const bool shuffles = purpose.is_training && config.enable_data_shuffling;
   const auto seed = static_cast<uint64_t>(config.data_shuffle_seed);
@@ -111,7 +117,7 @@ std::unique_ptr<BatchSource> make_text_source(const Config& config, const Purpos
       ShuffleSettings{shuffles, config.hf_shuffle_buffer_size, seed, purpose.is_training ? config.num_epoch : 1});
   auto pieces = std::make_unique<TokenStage>(
       std::move(documents), TokenSettings{tokenizer, config.add_bos, config.add_eos, config.use_truncation,
-                                          config.max_target_length, config.vocab_size});
+                                          config.max_target_length, config.vocab_size, query.split});
   PackingSettings packing;
   packing.row_length = config.max_target_length;
   packing.max_documents = config.packing ? config.max_segments_per_seq : 1;

@@ -131,6 +131,7 @@ std::vector<int32_t> ids_at(const arrow::Array& array, int64_t i, const Document
         throw DataError({document.place() + " position " + std::to_string(k), "is no token id", got,
                          "an integer from 0 to 2147483647", ""});
       }
+      // int8 is a number here. NOLINTNEXTLINE(bugprone-signed-char-misuse)
       ids[static_cast<size_t>(k)] = static_cast<int32_t>(values.Value(k));
     }
   });

@@ -6,6 +6,7 @@
 
 #include "data/batch.h"
 #include "errors/errors.h"
+#include "errors/log.h"
 
 namespace ballast {
 
@@ -23,11 +24,24 @@ TokenStage::TokenStage(std::unique_ptr<Stage<Document>> documents, TokenSettings
 
 std::optional<std::vector<int32_t>> TokenStage::next() {
   std::vector<int32_t> ids = std::exchange(rest_, {});
-  while (ids.empty()) {
+  std::string first_empty;
+  for (int times_met = 0; ids.empty();) {
     std::optional<Document> document = documents_->next();
-    if (!document) return std::nullopt;
+    if (!document) {
+      report_cuts();
+      return std::nullopt;
+    }
     ids = ids_of(*document);
     check_ids(ids, *document);
+    const int64_t num_tokens = static_cast<int64_t>(ids.size());
+    if (settings_.truncates && num_tokens > settings_.row_length) count_cut(num_tokens, *document);
+    if (!ids.empty()) break;
+    // The epochs of the first and the third meeting with a document lie around a whole one, however they are shuffled.
+    if (first_empty.empty()) first_empty = document->place();
+    if (document->place() == first_empty && ++times_met == 3) {
+      throw DataError({"data: split '" + settings_.split + "'", "an epoch holds no token",
+                       "empty documents, as " + first_empty, "a document with text", ""});
+    }
   }
   if (static_cast<int64_t>(ids.size()) > settings_.row_length) {
     if (!settings_.truncates) rest_.assign(ids.begin() + settings_.row_length - 1, ids.end());
@@ -40,10 +54,7 @@ std::vector<int32_t> TokenStage::ids_of(Document& document) const {
   if (settings_.tokenizer == nullptr) return std::move(document.ids);
   // The post-processor's own BOS and EOS would depend on the tokenizer's file; these keys are the user's.
   std::vector<int32_t> ids = settings_.tokenizer->encode(document.text, /*add_special_tokens=*/false);
-  const std::optional<int32_t> bos = settings_.tokenizer->bos_id();
-  const std::optional<int32_t> eos = settings_.tokenizer->eos_id();
-  if (settings_.add_bos && bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
-  if (settings_.add_eos && eos && (ids.empty() || ids.back() != *eos)) ids.push_back(*eos);
+  add_bos_and_eos(ids, *settings_.tokenizer, settings_.add_bos, settings_.add_eos);
   return ids;
 }
 
@@ -54,9 +65,28 @@ void TokenStage::check_ids(const std::vector<int32_t>& ids, const Document& docu
   }
 }
 
+void TokenStage::count_cut(int64_t num_tokens, const Document& document) {
+  const int64_t num_lost = num_tokens - settings_.row_length;
+  ++cut_documents_;
+  cut_tokens_ += num_lost;
+  warn_once("use_truncation " + settings_.split,
+            document.place() + ": the end is left out, " + std::to_string(num_lost) + " of " +
+                std::to_string(num_tokens) + " tokens, for max_target_length=" + std::to_string(settings_.row_length) +
+                "; so is that of every longer document (use_truncation=false keeps them)");
+}
+
+void TokenStage::report_cuts() {
+  if (cut_documents_ > 0 && !has_told_cuts_) {
+    log_info("data: split '" + settings_.split + "': ends left out by use_truncation: " + std::to_string(cut_tokens_) +
+             " tokens of " + std::to_string(cut_documents_) + " documents");
+    has_told_cuts_ = true;
+  }
+}
+
 void TokenStage::reset() {
   documents_->reset();
   rest_.clear();
+  cut_documents_ = cut_tokens_ = 0;
 }
 
 json TokenStage::state() const {
@@ -66,6 +96,7 @@ json TokenStage::state() const {
 void TokenStage::load_state(const json& state) {
   documents_->load_state(state.at("documents"));
   rest_ = state.at("rest").get<std::vector<int32_t>>();
+  cut_documents_ = cut_tokens_ = 0;
 }
 
 }  // namespace ballast

@@ -37,15 +37,22 @@ class Tokenizer {
   virtual std::optional<int32_t> eos_id() const = 0;
   virtual std::optional<int32_t> pad_id() const = 0;
   virtual std::optional<int32_t> unk_id() const = 0;
+
+  /// What the vocabulary's file is, in the words of the key tokenizer_type: huggingface, sentencepiece or tiktoken.
+  virtual std::string_view type() const = 0;
 };
 
-/// Reads a tokenizer.
+/// Puts BOS in front and EOS behind where they are asked for, exist and are not there already: exactly one each.
+void add_bos_and_eos(std::vector<int32_t>& ids, const Tokenizer& tokenizer, bool adds_bos, bool adds_eos);
+
+/// Reads a tokenizer. What a file is, its content decides.
 ///
-/// @param path  a tokenizer.json, a folder that holds one, or a Hugging Face id ("org/name") that is in the Hugging
-///              Face cache of this machine (files/hf_cache.h). A tokenizer_config.json beside the tokenizer.json is
-///              read for the roles (BOS, EOS, pad, unknown).
-/// @throws DataError naming file and JSON path: not found, not JSON, wrong types, or a component that is not
-///         supported (docs/data_formats.md lists what is).
+/// @param path  a file: tokenizer.json, a SentencePiece model, a rank file of tiktoken; a folder that holds one
+///              (tokenizer.json before the others); or a Hugging Face id ("org/name") that is in the Hugging Face cache
+///              of this machine (files/hf_cache.h). A tokenizer_config.json beside a tokenizer.json is read for the
+///              roles (BOS, EOS, pad, unknown), a special_tokens.json beside a rank file for its special tokens.
+/// @throws DataError naming file and JSON path or line: not found, malformed, or a component that is not supported
+///         (docs/data_formats.md lists what is).
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 }  // namespace ballast

@@ -2,7 +2,9 @@
 #include "data/tokenizer_byte_alphabet.h"
 
 #include <array>
+#include <charconv>
 #include <cstddef>
+#include <cstdio>
 
 #include "data/tokenizer_utf8.h"
 
@@ -45,6 +47,21 @@ std::optional<std::string> token_bytes(std::string_view token) {
     token.remove_prefix(utf8_step(token).bytes);
   }
   return bytes;
+}
+
+std::string byte_token(uint8_t byte) {
+  char text[8];
+  std::snprintf(text, sizeof(text), "<0x%02X>", byte);
+  return text;
+}
+
+std::optional<uint8_t> byte_of_token(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
+  uint8_t byte = 0;
+  const char* end = token.data() + 5;
+  const auto [rest, error] = std::from_chars(token.data() + 3, end, byte, 16);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return byte;
 }
 
 }  // namespace ballast

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2's alphabet: a printable character for each of the 256 bytes, in which byte-level vocabularies are written.
+// How vocabularies write bytes: GPT-2's alphabet, a printable character for each of the 256, and SentencePiece's
+// <0xNN>.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +17,11 @@ std::string byte_character(uint8_t byte);
 
 /// The bytes `token` spells; empty when a character is outside the alphabet, as in many special tokens.
 std::optional<std::string> token_bytes(std::string_view token);
+
+/// `<0x41>`, SentencePiece's token for a byte.
+std::string byte_token(uint8_t byte);
+
+/// The byte that a token of this form stands for; digits above 9 in either case.
+std::optional<uint8_t> byte_of_token(std::string_view token);
 
 }  // namespace ballast

@@ -6,7 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
 
+#include "data/base64.h"
+#include "data/tokenizer_charsmap.h"
 #include "data/tokenizer_json_view.h"
 #include "data/tokenizer_pattern.h"
 #include "data/tokenizer_utf8.h"
@@ -62,9 +67,11 @@ class Replace : public NormalizerStep {
       : pattern_(description.member("pattern")), content_(description.member_text("content")) {}
 
   void apply(std::string& text) const override {
+    const std::string_view all = text;
     std::string replaced;
-    pattern_.cut(text, [&](TextRange range, bool is_match) {
-      replaced += is_match ? content_ : text.substr(range.begin, range.end - range.begin);
+    replaced.reserve(text.size() + text.size() / 2);
+    pattern_.cut(all, [&](TextRange range, bool is_match) {
+      replaced += is_match ? content_ : all.substr(range.begin, range.end - range.begin);
     });
     text.swap(replaced);
   }
@@ -72,6 +79,97 @@ class Replace : public NormalizerStep {
  private:
   TextPattern pattern_;
   std::string content_;
+};
+
+class Prepend : public NormalizerStep {
+ public:
+  explicit Prepend(std::string front) : front_(std::move(front)) {}
+  void apply(std::string& text) const override {
+    if (!text.empty()) text.insert(0, front_);
+  }
+
+ private:
+  std::string front_;
+};
+
+class Strip : public NormalizerStep {
+ public:
+  Strip(bool left, bool right) : left_(left), right_(right) {}
+  void apply(std::string& text) const override {
+    std::string_view rest = text;
+    while (right_ && !rest.empty() && is_white_space(first_code_point(last_character(rest)))) {
+      rest.remove_suffix(last_character(rest).size());
+    }
+    text.resize(rest.size());
+    rest = text;
+    while (left_ && !rest.empty() && is_white_space(first_code_point(rest))) {
+      rest.remove_prefix(utf8_step(rest).bytes);
+    }
+    text.erase(0, text.size() - rest.size());
+  }
+
+ private:
+  bool left_, right_;
+};
+
+/// Each character by itself: kept, changed or left out.
+template <typename Change>
+void change_characters(std::string& text, Change&& change) {
+  std::string changed;
+  changed.reserve(text.size());
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(utf8_step(rest).bytes)) {
+    if (const std::optional<char32_t> character = change(first_code_point(rest))) append_utf8(*character, changed);
+  }
+  text.swap(changed);
+}
+
+class StripAccents : public NormalizerStep {
+ public:
+  void apply(std::string& text) const override {
+    change_characters(text, [](char32_t character) -> std::optional<char32_t> {
+      switch (utf8proc_category(static_cast<utf8proc_int32_t>(character))) {
+        case UTF8PROC_CATEGORY_MN:
+        case UTF8PROC_CATEGORY_MC:
+        case UTF8PROC_CATEGORY_ME:
+          return std::nullopt;
+        default:
+          return character;
+      }
+    });
+  }
+};
+
+/// Control characters go, other white space and what cannot be seen becomes a space.
+/// @source huggingface/tokenizers normalizers/unicode.rs, do_nmt
+class Nmt : public NormalizerStep {
+ public:
+  void apply(std::string& text) const override {
+    change_characters(text, [](char32_t c) -> std::optional<char32_t> {
+      if ((c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F) {
+        return std::nullopt;
+      }
+      const bool is_space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+                            (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
+                            c == 0xFFFD;
+      return is_space ? U' ' : c;
+    });
+  }
+};
+
+class Precompiled : public NormalizerStep {
+ public:
+  explicit Precompiled(const JsonView& map) : map_(read(map)) {}
+  void apply(std::string& text) const override { map_.apply(text); }
+
+ private:
+  static Charsmap read(const JsonView& map) {
+    const std::optional<std::string> blob = decode_base64(map.text());
+    if (!blob) map.fail("is not base64");
+    std::optional<Charsmap> read = Charsmap::read(*blob);
+    if (!read) map.fail("is not a character map of SentencePiece", std::to_string(blob->size()) + " bytes");
+    return *std::move(read);
+  }
+  Charsmap map_;
 };
 
 }  // namespace
@@ -98,8 +196,20 @@ void Normalizer::add(const JsonView& description) {
     steps_.push_back(std::make_unique<Lowercase>());
   } else if (type == "Replace") {
     steps_.push_back(std::make_unique<Replace>(description));
+  } else if (type == "Prepend") {
+    steps_.push_back(std::make_unique<Prepend>(description.member_text("prepend")));
+  } else if (type == "Strip") {
+    steps_.push_back(std::make_unique<Strip>(description.boolean_or("strip_left", false),
+                                             description.boolean_or("strip_right", false)));
+  } else if (type == "StripAccents") {
+    steps_.push_back(std::make_unique<StripAccents>());
+  } else if (type == "Nmt") {
+    steps_.push_back(std::make_unique<Nmt>());
+  } else if (type == "Precompiled") {
+    steps_.push_back(std::make_unique<Precompiled>(description.member("precompiled_charsmap")));
   } else {
-    description.fail_type("NFC, NFD, NFKC, NFKD, Lowercase, Replace or Sequence");
+    description.fail_type(
+        "NFC, NFD, NFKC, NFKD, Lowercase, Replace, Prepend, Strip, StripAccents, Nmt, Precompiled or Sequence");
   }
 }
 

@@ -21,7 +21,7 @@ class NormalizerStep {
 /// The steps in order; none for a missing or null normalizer.
 ///
 /// Supported: NFC, NFD, NFKC, NFKD (Unicode of utf8proc), Lowercase (full mapping of each character by itself),
-/// Replace (String or Regex), Sequence.
+/// Replace (String or Regex), Prepend, Strip, StripAccents, Nmt, Precompiled, Sequence.
 class Normalizer {
  public:
   Normalizer() = default;

@@ -11,12 +11,21 @@ TextPattern::TextPattern(const JsonView& description) {
     const JsonView expression = description.member("Regex");
     regex_.emplace(expression.text(), expression.where());
   } else if (description.has("String")) {
-    const JsonView literal = description.member("String");
-    literal_ = literal.text();
-    if (literal_.empty()) literal.fail("an empty text is found everywhere", "\"\"", "a text of one character or more");
+    read_literal(description.member("String"));
   } else {
     description.fail("unknown kind of pattern", {}, "{\"String\": text} or {\"Regex\": expression}");
   }
+}
+
+TextPattern TextPattern::literal(const JsonView& text) {
+  TextPattern pattern;
+  pattern.read_literal(text);
+  return pattern;
+}
+
+void TextPattern::read_literal(const JsonView& text) {
+  literal_ = text.text();
+  if (literal_.empty()) text.fail("an empty text is found everywhere", "\"\"", "a text of one character or more");
 }
 
 std::optional<TextRange> TextPattern::find(std::string_view text, size_t from) const {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "data/tokenizer_regex.h"
 
@@ -20,6 +21,9 @@ class TextPattern {
   explicit TextPattern(const JsonView& description);
   /// A regular expression of our own.
   explicit TextPattern(const std::string& expression) : regex_(Regex(expression, "tokenizer")) {}
+  explicit TextPattern(Regex expression) : regex_(std::move(expression)) {}
+  /// @throws DataError when the text is empty
+  static TextPattern literal(const JsonView& text);
 
   /// Calls `visit(TextRange, bool is_match)` for the matches and the stretches between them, which together are
   /// `text`. An empty match right after a match is passed over; other empty matches are visited.
@@ -44,6 +48,8 @@ class TextPattern {
   }
 
  private:
+  TextPattern() = default;
+  void read_literal(const JsonView& text);
   std::optional<TextRange> find(std::string_view text, size_t from) const;
   static size_t after_character(std::string_view text, size_t from);
 

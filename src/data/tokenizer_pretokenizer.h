@@ -11,12 +11,14 @@
 namespace ballast {
 
 class JsonView;
+class TextPattern;
 
 /// Words of one text, and the storage of those that are not part of it.
 struct WordList {
   std::vector<std::string_view> words;
   std::vector<std::string_view> spare;  ///< the list the next step writes
   std::deque<std::string> owned;
+  const char* text_start = nullptr;  ///< where the word at the very start of the document begins, if it is here
 };
 
 /// Cuts every word of a list. Safe to use from several threads at once.
@@ -27,18 +29,26 @@ class PreTokenizerStep {
   virtual void cut(std::string_view word, WordList& list) const = 0;
 };
 
-/// The steps in order, for byte-level models: the last step must be ByteLevel, and the words hold bytes; they are
-/// never written in the byte alphabet.
+/// The steps in order; without steps a text is one word. After ByteLevel, which must be the last step, the words hold
+/// bytes; they are never written in the byte alphabet.
 ///
-/// Supported: ByteLevel (add_prefix_space, use_regex with GPT-2's expression), Split (String or Regex; Removed,
-/// Isolated, MergedWithPrevious, MergedWithNext, Contiguous; invert), Digits, Sequence.
+/// Supported: ByteLevel (add_prefix_space, use_regex with GPT-2's expression), Metaspace (all prepend schemes), Split
+/// (String or Regex; Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous; invert), Digits, Punctuation,
+/// Whitespace, WhitespaceSplit, CharDelimiterSplit, Sequence.
 class PreTokenizer {
  public:
-  /// @throws DataError for any other component, for ByteLevel before another step, or when there is no ByteLevel
+  PreTokenizer() = default;
+  /// @throws DataError for any other component, or for ByteLevel before another step
   explicit PreTokenizer(const JsonView& description);
+  /// Cuts bytes at the matches of one expression, which stay as words.
+  static PreTokenizer isolating(TextPattern words);
+
+  /// Whether the words are to be read as bytes.
+  bool ends_in_bytes() const { return ends_in_bytes_; }
 
   /// Leaves the words of `text` (valid UTF-8, must outlive the list) in `list.words`, in order, none empty.
-  void cut(std::string_view text, WordList& list) const;
+  /// @param is_start  `text` is the start of the document, where Metaspace's scheme "first" puts its mark
+  void cut(std::string_view text, bool is_start, WordList& list) const;
 
  private:
   void add(const JsonView& description);

@@ -4,7 +4,6 @@
 
 #include <pcre2.h>
 
-#include "data/tokenizer_regex_syntax.h"
 #include "errors/errors.h"
 
 namespace ballast {
@@ -44,12 +43,12 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(text);
 }
 
-pcre2_code* compile(const std::string& pattern, const std::string& where) {
+pcre2_code* compile(const std::string& pattern, const std::string& where, RegexSyntax syntax) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   std::string reason;
   try {
-    const std::string translated = to_pcre2(pattern);
+    const std::string translated = to_pcre2(pattern, syntax);
     pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
@@ -63,7 +62,8 @@ pcre2_code* compile(const std::string& pattern, const std::string& where) {
   throw DataError({.where = where,
                    .what = "the regular expression does not compile: " + reason,
                    .got = pattern,
-                   .need = "an expression in Oniguruma's syntax",
+                   .need = syntax == RegexSyntax::kOniguruma ? "an expression in Oniguruma's syntax"
+                                                             : "an expression in Rust's syntax",
                    .attempt = {}});
 }
 
@@ -73,7 +73,8 @@ void Regex::Free::operator()(pcre2_real_code_8* code) const {
   pcre2_code_free(code);
 }
 
-Regex::Regex(const std::string& pattern, const std::string& where) : code_(compile(pattern, where)), where_(where) {
+Regex::Regex(const std::string& pattern, const std::string& where, RegexSyntax syntax)
+    : code_(compile(pattern, where, syntax)), where_(where) {
   // Without machine code (another processor, a hardened kernel) pcre2_match interprets the pattern.
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
 }

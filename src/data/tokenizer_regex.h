@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "data/tokenizer_regex_syntax.h"
+
 struct pcre2_real_code_8;
 
 namespace ballast {
@@ -21,10 +23,11 @@ struct TextRange {
 /// Immutable once built; find() may be called from several threads at once.
 class Regex {
  public:
-  /// @param pattern  Oniguruma's syntax, as in tokenizer.json (tokenizer_regex_syntax.h says what is read)
+  /// @param pattern  in Oniguruma's syntax, as in tokenizer.json, or Rust's (tokenizer_regex_syntax.h says what is
+  /// read)
   /// @param where    start of the error line
   /// @throws DataError with the pattern when it does not compile
-  Regex(const std::string& pattern, const std::string& where);
+  Regex(const std::string& pattern, const std::string& where, RegexSyntax syntax = RegexSyntax::kOniguruma);
 
   /// Leftmost match that starts at byte `from` or later; look-behind sees the text before it.
   /// @param text  valid UTF-8

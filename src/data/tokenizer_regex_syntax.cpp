@@ -80,7 +80,7 @@ struct CharacterSet {
 
 class Translator {
  public:
-  explicit Translator(std::string_view pattern) : in_(pattern) {}
+  Translator(std::string_view pattern, RegexSyntax syntax) : in_(pattern), is_rust_(syntax == RegexSyntax::kRust) {}
 
   std::string run() {
     groups_.push_back({});
@@ -137,9 +137,11 @@ class Translator {
       case '*':
       case '+':
       case '?':
+        out_ += c;
+        return;
       case '^':
       case '$':
-        out_ += c;
+        out_ += !is_rust_ ? std::string(1, c) : c == '^' ? "\\A" : "\\z";
         return;
       default:
         // A character of several bytes is one atom.
@@ -177,7 +179,7 @@ class Translator {
     std::string options;
     while (!next_is(":") && !next_is(")")) {
       const char option = take();
-      if (option != 'i' && option != 'm' && option != '-')
+      if (option != 'i' && (option != 'm' || is_rust_) && option != '-')
         refuse(std::string("group (?") + option + " is not supported");
       options += option == 'm' ? 's' : option;
     }
@@ -207,6 +209,7 @@ class Translator {
     if (!is_interval) return atom("\\{");
     i_ = end + 1;
     out_ += "{" + std::string(comma == 0 ? "0" : "") + body + "}";
+    if (is_rust_) return;
     const bool optional = comma == std::string::npos && next_is("?");
     if (!optional && !next_is("+")) return;
     out_.insert(atom_start_, "(?:");
@@ -395,6 +398,7 @@ class Translator {
   }
 
   std::string_view in_;
+  bool is_rust_;
   size_t i_ = 0;
   std::string out_;
   size_t atom_start_ = 0;
@@ -403,8 +407,8 @@ class Translator {
 
 }  // namespace
 
-std::string to_pcre2(std::string_view pattern) {
-  return Translator(pattern).run();
+std::string to_pcre2(std::string_view pattern, RegexSyntax syntax) {
+  return Translator(pattern, syntax).run();
 }
 
 }  // namespace ballast

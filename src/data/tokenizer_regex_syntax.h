@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites the regular expressions of tokenizer.json, which are Oniguruma's, as PCRE2's.
+// Rewrites the regular expressions of tokenizers as PCRE2's.
 #pragma once
 
 #include <stdexcept>
@@ -14,6 +14,10 @@ class RegexSyntaxError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Whose rules an expression follows: Oniguruma's (tokenizer.json), or those of Rust's fancy-regex (tiktoken), where
+/// `X{1,3}+` is possessive, `^` and `$` are the ends of the text, and `(?m)` is not read.
+enum class RegexSyntax { kOniguruma, kRust };
+
 /// PCRE2 pattern (for PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, newline LF) that matches what Oniguruma's default
 /// syntax makes of `pattern`. Where the two read the same text differently:
 ///   - `\s`, `\w`, `\b` follow Unicode's properties (PCRE2's `\s` has U+180E, its `\w` has no marks);
@@ -24,6 +28,6 @@ class RegexSyntaxError : public std::runtime_error {
 /// @throws RegexSyntaxError for what has no counterpart here: options other than i and m, callouts, absent operators,
 ///         `\X`, `\K`, `\N`, `\O`, `\y`, `\Y`
 /// @source Oniguruma's doc/RE and doc/SYNTAX.md
-std::string to_pcre2(std::string_view pattern);
+std::string to_pcre2(std::string_view pattern, RegexSyntax syntax = RegexSyntax::kOniguruma);
 
 }  // namespace ballast

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/tokenizer_template.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "data/tokenizer_json_view.h"
@@ -29,6 +30,12 @@ TokenTemplate read_template(const JsonView& description) {
   return result;
 }
 
+/// `["token", id]`, as RobertaProcessing and BertProcessing name theirs.
+int32_t read_named_id(const JsonView& pair) {
+  if (pair.size() != 2) pair.fail("not a token with its id", pair.value().dump(-1, ' ', true), "[\"token\", id]");
+  return pair.item(1).id();
+}
+
 }  // namespace
 
 void TokenTemplate::wrap(const JsonView& description) {
@@ -39,8 +46,11 @@ void TokenTemplate::wrap(const JsonView& description) {
     const TokenTemplate outer = read_template(description);
     before.insert(before.begin(), outer.before.begin(), outer.before.end());
     after.insert(after.end(), outer.after.begin(), outer.after.end());
+  } else if (type == "RobertaProcessing" || type == "BertProcessing") {
+    before.insert(before.begin(), read_named_id(description.member("cls")));
+    after.push_back(read_named_id(description.member("sep")));
   } else if (type != "ByteLevel") {
-    description.fail_type("TemplateProcessing, ByteLevel or Sequence");
+    description.fail_type("TemplateProcessing, RobertaProcessing, BertProcessing, ByteLevel or Sequence");
   }
 }
 

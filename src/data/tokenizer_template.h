@@ -11,7 +11,7 @@ class JsonView;
 
 /// Ids before and after the text's own. Pairs of texts are not encoded, so `pair` is not read.
 ///
-/// Supported: TemplateProcessing, ByteLevel (which moves offsets only), Sequence.
+/// Supported: TemplateProcessing, RobertaProcessing, BertProcessing, ByteLevel (which moves offsets only), Sequence.
 struct TokenTemplate {
   std::vector<int32_t> before;
   std::vector<int32_t> after;

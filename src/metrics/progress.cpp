@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string_view>
 
@@ -41,7 +42,7 @@ void put(int descriptor, std::string_view text) {
 
 /// 1:02:03
 std::string clock_text(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
   return std::to_string(whole / 3600) + ":" + zero_padded(whole / 60 % 60, 2) + ":" + zero_padded(whole % 60, 2);
 }
 

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "config/config.h"
+#include "metrics/number.h"
 #include "spec/decoder_spec.h"
 
 namespace ballast {
@@ -24,8 +25,9 @@ double causal_pairs(const PairCost& cost, int64_t length) {
     return T * w - w * w / 2;
   }
   if (cost.chunk > 0) {
+    const int64_t num_chunks = length / cost.chunk;
     const double chunk = static_cast<double>(cost.chunk), rest = static_cast<double>(length % cost.chunk);
-    return (static_cast<double>(length / cost.chunk) * chunk * chunk + rest * rest) / 2;
+    return (static_cast<double>(num_chunks) * chunk * chunk + rest * rest) / 2;
   }
   return T * T / 2;
 }
@@ -140,6 +142,15 @@ std::optional<double> peak_tflops_of(const std::string& device_name) {
 std::optional<double> peak_tflops(const Config& config, const std::string& device_name) {
   if (config.peak_tflops_per_device > 0) return config.peak_tflops_per_device;
   return peak_tflops_of(device_name);
+}
+
+std::optional<std::string> peak_line(const Config& config, const std::string& device_name) {
+  const std::optional<double> peak = peak_tflops(config, device_name);
+  if (!peak) return std::nullopt;
+  const std::string source = config.peak_tflops_per_device > 0
+                                 ? "peak_tflops_per_device, " + config.origin("peak_tflops_per_device")
+                                 : "dense bf16 of " + device_name + " by its data sheet";
+  return "peak: " + general(*peak, 6) + " TFLOP/s a device (" + source + ")";
 }
 
 }  // namespace ballast

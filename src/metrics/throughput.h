@@ -75,4 +75,8 @@ std::optional<double> peak_tflops_of(const std::string& device_name);
 /// peak_tflops_per_device where it is set, else peak_tflops_of(device_name).
 std::optional<double> peak_tflops(const Config& config, const std::string& device_name);
 
+/// "peak: 989 TFLOP/s a device (peak_tflops_per_device, command line)": what perf/mfu divides by and where the number
+/// comes from. Nothing where no peak is known.
+std::optional<std::string> peak_line(const Config& config, const std::string& device_name);
+
 }  // namespace ballast

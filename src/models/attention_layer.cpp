@@ -52,15 +52,25 @@ at::Tensor AttentionLayer::forward(const at::Tensor& x_BTD, const UnitWeights& w
   const auto projection = [&](Slot matrix, Slot bias) {
     return Projection{weight_at(weights, matrix), weight_at(weights, bias)};
   };
-  const auto projected =
-      linear_group(x_BTD, {projection(q_, q_bias_), projection(k_, k_bias_), projection(v_, v_bias_)});
+  const auto projected = context.pass.named(
+      {NamedTensor::kQueryProj, NamedTensor::kKeyProj, NamedTensor::kValueProj}, [&](const auto& given) {
+        return linear_group(x_BTD, {projection(q_, q_bias_), projection(k_, k_bias_), projection(v_, v_bias_)}, given);
+      });
   const at::Tensor q_BTHK = rotated_heads(projected[0], weights, q_norm_, spec_.q_norm, batch);
   const at::Tensor k_BTGK = rotated_heads(projected[1], weights, k_norm_, spec_.k_norm, batch);
   const at::Tensor v_BTGW = projected[2].unflatten(2, {spec_.num_kv_heads, spec_.value_head_dim});
-  const at::Tensor mixed_BTHW =
-      attention(q_BTHK, k_BTGK, v_BTGW, batch.plans.at(spec_.sliding_window),
-                {.scale = spec_.scale, .soft_cap = spec_.logits_soft_cap}, weight_at(weights, sinks_));
-  return linear(mixed_BTHW.flatten(2), weight_at(weights, o_), weight_at(weights, o_bias_));
+  // Its backward reads the output and the softmax's denominators: one name for both.
+  const auto mixed =
+      context.pass.named({NamedTensor::kContext, NamedTensor::kContext}, [&](const auto& given) -> BlockPass::Tensors {
+        const AttentionForward known = given.empty() ? AttentionForward{} : AttentionForward{given[0], given[1]};
+        const auto [out_BTHW, lse_BTH] = attention_forward(
+            {q_BTHK, k_BTGK, v_BTGW}, batch.plans.at(spec_.sliding_window),
+            {.scale = spec_.scale, .soft_cap = spec_.logits_soft_cap}, weight_at(weights, sinks_), known);
+        return {out_BTHW, lse_BTH};
+      });
+  return context.output(NamedTensor::kOutProj, x_BTD, [&](const auto& given) -> BlockPass::Tensors {
+    return {linear(mixed[0].flatten(2), weight_at(weights, o_), weight_at(weights, o_bias_), given)};
+  });
 }
 
 }  // namespace ballast

@@ -15,6 +15,12 @@ at::Tensor normalized(const at::Tensor& x, const NormSpec& norm, const UnitWeigh
 
 }  // namespace
 
+at::Tensor BlockContext::output(NamedTensor name, const at::Tensor& like, const BlockPass::Maker& make) {
+  if (is_output_read) return pass.named({name}, make)[0];
+  if (!pass.replays()) return make({})[0];
+  return make({at::zeros({}, like.options()).expand_as(like)})[0];
+}
+
 std::unique_ptr<Mixer> make_mixer(const MixerSpec& spec, int64_t emb_dim, UnitBuilder& builder) {
   return std::make_unique<AttentionLayer>(std::get<AttentionSpec>(spec), emb_dim, builder);
 }
@@ -36,11 +42,13 @@ Block::Block(const LayerSpec& spec, const DecoderSpec& decoder, int64_t layer, U
 
 Residual Block::forward(const Residual& residual, const UnitWeights& weights, BlockContext& context) const {
   const at::Tensor normed = normalized(residual.read(), spec_.pre_mixer_norm, weights, pre_mixer_);
+  context.is_output_read = !spec_.is_parallel || spec_.post_mixer_norm.exists();
   const at::Tensor mixed = mixer_->forward(normed, weights, context);
   const Residual middle = residual.plus(dropout(normalized(mixed, spec_.post_mixer_norm, weights, post_mixer_),
                                                 dropout_rate_, context.batch, layer_, /*place=*/0));
   const at::Tensor ffn_input =
       spec_.is_parallel ? normed : normalized(middle.read(), spec_.pre_ffn_norm, weights, pre_ffn_);
+  context.is_output_read = spec_.post_ffn_norm.exists();
   const at::Tensor fed = ffn_->forward(ffn_input, weights, context);
   return middle.plus(dropout(normalized(fed, spec_.post_ffn_norm, weights, post_ffn_), dropout_rate_, context.batch,
                              layer_, /*place=*/1));

@@ -36,6 +36,13 @@ struct BlockContext {
   BlockPass& pass;
   const std::vector<Buffer>& buffers;  ///< of the block's unit
   std::vector<AuxiliaryTerm> terms{};
+  /// Whether something that needs the value in its backward reads what the part returns. If only sums follow, a second
+  /// run has no use for it.
+  bool is_output_read = true;
+
+  /// The last product of a part, [B, T, D] as its input `like`: pass.named() of one name where its value is read. Else
+  /// nothing is kept and the second run hands `make` a tensor without memory in its place.
+  at::Tensor output(NamedTensor name, const at::Tensor& like, const BlockPass::Maker& make);
 };
 
 /// Token mixing part of a block: [B, T, D] to [B, T, D].

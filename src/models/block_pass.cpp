@@ -22,7 +22,7 @@ struct RerunScope {
 
 struct BlockCell : torch::CustomClassHolder {
   BlockBody body;
-  std::vector<at::Tensor> stash;
+  BlockStash stash;
 };
 
 using torch::autograd::AutogradContext;
@@ -37,7 +37,7 @@ struct RematerializedBlock : torch::autograd::Function<RematerializedBlock> {
     context->saved_data["cell"] = c10::IValue::make_capsule(cell);
     context->save_for_backward(all);
     context->set_materialize_grads(false);
-    cell->stash.clear();
+    cell->stash.tensors.clear();
     BlockPass pass(/*counts=*/rerun_depth == 0, /*replays=*/false, &cell->stash);
     return cell->body({all.begin(), all.end() - 1}, pass);
   }
@@ -64,7 +64,7 @@ struct RematerializedBlock : torch::autograd::Function<RematerializedBlock> {
       }
     }
     gradients.clear();
-    cell->stash.clear();
+    cell->stash.tensors.clear();
     variable_list result(1 + saved.size());  // slot 0 is the cell
     if (roots.empty()) return result;
     // backward(), not grad(): the units' gather nodes lead to no tensor that grad() could be asked for.
@@ -81,20 +81,45 @@ struct RematerializedBlock : torch::autograd::Function<RematerializedBlock> {
 at::Tensor BlockPass::decide(const std::function<at::Tensor()>& decision) {
   if (stash_ == nullptr) return decision();
   if (!replays_) {
-    stash_->push_back(decision());
-    return stash_->back();
+    stash_->tensors.push_back(decision());
+    return stash_->tensors.back();
   }
-  BALLAST_CHECK(next_ < stash_->size(), "a block asks for more decisions in its second run than in its first");
-  return (*stash_)[next_++];
+  return next_stashed();
 }
 
-std::vector<at::Tensor> run_block(BlockBody body, const std::vector<at::Tensor>& inputs, bool rematerializes) {
+BlockPass::Tensors BlockPass::named(const std::vector<NamedTensor>& names, const Maker& make) {
+  if (stash_ == nullptr) return make({});
+  Tensors given(names.size());
+  if (replays_) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (stash_->kept.contains(names[i])) given[i] = next_stashed();
+    }
+    return make(given);
+  }
+  Tensors made = make(given);
+  BALLAST_CHECK(made.size() == names.size(), "one tensor a name");
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!stash_->kept.contains(names[i])) continue;
+    // Without history: a tensor that leaves the block would lead back to the stash.
+    stash_->tensors.push_back(made[i].defined() ? made[i].detach() : made[i]);
+  }
+  return made;
+}
+
+at::Tensor BlockPass::next_stashed() {
+  BALLAST_CHECK(next_ < stash_->tensors.size(), "a block asks for more tensors in its second run than in its first");
+  return std::move(stash_->tensors[next_++]);
+}
+
+std::vector<at::Tensor> run_block(BlockBody body, const std::vector<at::Tensor>& inputs, bool rematerializes,
+                                  const NamedTensors& kept) {
   if (!rematerializes || !at::GradMode::is_enabled()) {
     BlockPass pass(/*counts=*/rerun_depth == 0, /*replays=*/false, nullptr);
     return body(inputs, pass);
   }
   auto cell = c10::make_intrusive<BlockCell>();
   cell->body = std::move(body);
+  cell->stash.kept = kept;
   std::vector<at::Tensor> all = inputs;
   all.push_back(at::zeros({}).set_requires_grad(true));
   const at::TensorList list(all);

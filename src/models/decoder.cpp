@@ -12,19 +12,21 @@ Decoder::Decoder(DecoderSpec spec, const Precision& precision, std::shared_ptr<c
                  const at::Device& device, const DecoderOptions& options)
     : spec_(std::move(spec)), precision_(precision), device_(device), options_(options) {
   const auto make_unit = [&](std::string name, const std::vector<ParameterSpec>& parameters,
-                             const std::vector<Buffer>& buffers) {
+                             const std::vector<Buffer>& buffers, const Precision& unit_precision) {
     units_.push_back(
-        c10::make_intrusive<ParameterUnit>(std::move(name), parameters, buffers, precision, world, device));
+        c10::make_intrusive<ParameterUnit>(std::move(name), parameters, buffers, unit_precision, world, device));
     return units_.back();
   };
+  Precision head_precision = precision;
+  if (spec_.logits_dot_in_fp32) head_precision.activation = head_precision.product = precision.master;
   UnitBuilder embedding("model.", 1.0);
   embedding.add("embed_tokens.weight", {spec_.vocab_size, spec_.emb_dim}, Initializer::kFanInNormal);
-  embedding_ = make_unit("model.embed_tokens", embedding.specs(), {});
+  embedding_ = make_unit("model.embed_tokens", embedding.specs(), {}, spec_.is_head_tied ? head_precision : precision);
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
     const std::string name = "model.layers." + std::to_string(i);
     UnitBuilder builder(name + ".", spec_.dense_init_scale);
     blocks_.push_back(std::make_unique<Block>(spec_.layers[i], spec_, static_cast<int64_t>(i), builder));
-    make_unit(name, builder.specs(), builder.buffers());
+    make_unit(name, builder.specs(), builder.buffers(), precision);
   }
   UnitBuilder norm("model.", 1.0);
   norm.norm(spec_.final_norm, spec_.emb_dim);
@@ -32,13 +34,13 @@ Decoder::Decoder(DecoderSpec spec, const Precision& precision, std::shared_ptr<c
   if (!spec_.is_head_tied) matrix.matrix("lm_head", spec_.vocab_size, spec_.emb_dim);
   std::vector<ParameterSpec> head = norm.specs();
   head.insert(head.end(), matrix.specs().begin(), matrix.specs().end());
-  head_ = make_unit("head", head, {});
+  head_ = make_unit("head", head, {}, head_precision);
 }
 
 at::Tensor Decoder::embed(const BatchContext& batch) {
   at::Tensor anchor = at::zeros({}, at::device(device_));
   if (at::GradMode::is_enabled()) anchor.set_requires_grad(true);
-  const at::Tensor rows_ND = embedding_->lookup(0, batch.input_N, anchor);
+  const at::Tensor rows_ND = embedding_->lookup(0, batch.input_N, anchor).to(precision_.activation);
   at::Tensor stream_BTD = rows_ND.view({batch.rows, batch.length, spec_.emb_dim});
   if (spec_.embedding_scale != 1.0) {
     // The factor is rounded to the activation type before it multiplies, as the models were trained.
@@ -63,7 +65,7 @@ at::Tensor Decoder::hidden_states(const BatchContextPtr& batch, LayerStats& stat
       }
       return outputs;
     };
-    stream = run_block(body, {stream}, options_.rematerializes)[0];
+    stream = run_block(body, {stream}, options_.rematerializes, options_.kept)[0];
     if (observer) observer(static_cast<int64_t>(i), stream);
   }
   return stream;
@@ -71,7 +73,9 @@ at::Tensor Decoder::hidden_states(const BatchContextPtr& batch, LayerStats& stat
 
 std::pair<at::Tensor, at::Tensor> Decoder::head_inputs(const at::Tensor& hidden_BTD) {
   const std::vector<at::Tensor> weights = head_->gather();
-  const at::Tensor normed_BTD = rms_norm(hidden_BTD, weights[0], spec_.final_norm.form, spec_.final_norm.epsilon);
+  // Only the projection is wide: the norm rounds as any other.
+  const at::Tensor norm = spec_.logits_dot_in_fp32 ? weights[0].to(precision_.activation) : weights[0];
+  const at::Tensor normed_BTD = rms_norm(hidden_BTD, norm, spec_.final_norm.form, spec_.final_norm.epsilon);
   const at::Tensor head_VD = spec_.is_head_tied ? embedding_->gather()[0] : weights[1];
   return {normed_BTD.flatten(0, 1), head_VD};
 }
@@ -100,7 +104,8 @@ DecoderLoss Decoder::loss(const at::Tensor& hidden_BTD, const BatchContext& batc
 at::Tensor Decoder::logits(const at::Tensor& hidden_BTD) {
   const at::NoGradGuard no_grad;
   const auto [normed_ND, head_VD] = head_inputs(hidden_BTD);
-  at::Tensor logits_NV = linear(normed_ND, head_VD, at::Tensor()).to(at::kFloat).mul_(spec_.logits_scale);
+  const at::Tensor input_ND = spec_.logits_dot_in_fp32 ? normed_ND.to(head_VD.scalar_type()) : normed_ND;
+  at::Tensor logits_NV = linear(input_ND, head_VD, at::Tensor()).to(at::kFloat).mul_(spec_.logits_scale);
   if (spec_.final_logits_soft_cap > 0) {
     logits_NV.div_(spec_.final_logits_soft_cap).tanh_().mul_(spec_.final_logits_soft_cap);
   }

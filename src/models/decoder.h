@@ -19,9 +19,10 @@ namespace ballast {
 
 /// Choices that change memory and speed but no number.
 struct DecoderOptions {
-  bool rematerializes = false;  ///< remat_policy full: a block keeps its inputs only
+  bool rematerializes = false;  ///< a block keeps its inputs, and what `kept` names, and is run again
   int64_t num_vocab_tiling = 1;
   bool vocab_tiling_seq_major = false;
+  NamedTensors kept{};
 };
 
 /// Called with each layer's number and the residual stream after it, [B, T, D].

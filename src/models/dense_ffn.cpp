@@ -15,14 +15,25 @@ DenseFfn::DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& build
   down_bias_ = builder.bias("mlp.down_proj", emb_dim, spec.has_bias);
 }
 
-at::Tensor DenseFfn::forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext&) const {
+at::Tensor DenseFfn::forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext& context) const {
   const at::Tensor down = weight_at(weights, down_), down_bias = weight_at(weights, down_bias_);
   const Projection up{weight_at(weights, up_), weight_at(weights, up_bias_)};
   if (!spec_.is_gated) {
-    return linear(activation(linear(x_BTD, up.weight, up.bias), spec_.activation), down, down_bias);
+    const at::Tensor inner_BTF = context.pass.named(
+        {NamedTensor::kMlpwi}, [&](const auto& given) { return linear_group(x_BTD, {up}, given); })[0];
+    return context.output(NamedTensor::kMlpwo, x_BTD, [&](const auto& given) -> BlockPass::Tensors {
+      return {linear(activation(inner_BTF, spec_.activation), down, down_bias, given)};
+    });
   }
-  const auto inner_BTF = linear_group(x_BTD, {{weight_at(weights, gate_), weight_at(weights, gate_bias_)}, up});
-  return gated_linear(inner_BTF[0], inner_BTF[1], spec_.activation, down, down_bias);
+  const Projection gate{weight_at(weights, gate_), weight_at(weights, gate_bias_)};
+  auto inner_BTF = context.pass.named({NamedTensor::kMlpwi0, NamedTensor::kMlpwi1},
+                                      [&](const auto& given) { return linear_group(x_BTD, {gate, up}, given); });
+  if (const double limit = spec_.activation_limit; limit > 0) {
+    inner_BTF = {at::clamp_max(inner_BTF[0], limit), at::clamp(inner_BTF[1], -limit, limit)};
+  }
+  return context.output(NamedTensor::kMlpwo, x_BTD, [&](const auto& given) -> BlockPass::Tensors {
+    return {gated_linear(inner_BTF[0], inner_BTF[1], spec_.activation, down, down_bias, given)};
+  });
 }
 
 }  // namespace ballast

@@ -6,7 +6,8 @@
 
 namespace ballast {
 
-/// mlp.{gate,up,down}_proj: down(act(gate(x)) * up(x)), without a gate down(act(up(x))).
+/// mlp.{gate,up,down}_proj: down(act(gate(x)) * up(x)), without a gate down(act(up(x))). Gate and up may be
+/// clipped first.
 class DenseFfn final : public Ffn {
  public:
   DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& builder);

@@ -104,6 +104,7 @@ at::Tensor ParameterUnit::lookup(size_t which, const at::Tensor& index_N, const 
                                precision_.activation, anchor);
 }
 
+// By value: our own reference is one of the two counted below. NOLINTNEXTLINE(performance-unnecessary-value-param)
 void ParameterUnit::add_gradient(size_t which, at::Tensor gradient) {
   Parameter& parameter = parameters_[which];
   if (parameter.gradient.defined()) {

@@ -33,9 +33,9 @@ class UnitBuilder {
   Slot bias(const std::string& module, int64_t out, bool exists) {
     return exists ? add(module + ".bias", {out}, Initializer::kZeros) : -1;
   }
-  /// `<prefix><norm.name>.weight`, [width]; no parameter for an absent norm.
+  /// `<prefix><norm.name>.weight`, [width]; no parameter for an absent norm or one without a weight.
   Slot norm(const NormSpec& norm, int64_t width) {
-    if (!norm.exists()) return -1;
+    if (!norm.exists() || !norm.has_weight) return -1;
     return add(norm.name + ".weight", {width},
                norm.form == NormForm::kOnePlusScale ? Initializer::kZeros : Initializer::kOnes);
   }

@@ -2,6 +2,7 @@
 #include "ops/activation.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -42,7 +43,10 @@ std::optional<SigmoidGate> gate_kernel(Activation kind, const at::Tensor& gate) 
 /// act(gate) * up.
 at::Tensor gated_product(const at::Tensor& gate, const at::Tensor& up, Activation kind) {
   const auto kernel = gate_kernel(kind, gate);
-  if (!kernel) return activation(gate, kind).mul(up);
+  if (!kernel) {
+    const at::ScalarType type = at::toOpMathType(gate.scalar_type());
+    return activation(gate.to(type), kind).mul(up.to(type)).to(gate.scalar_type());
+  }
   const at::Tensor g = gate.contiguous(), u = up.contiguous(), out = at::empty(g.sizes(), g.options());
   with_kernel_type(g.scalar_type(), [&]<typename T>(T) {
     at::parallel_for(0, g.numel(), kKernelGrain, [&](int64_t begin, int64_t end) {
@@ -64,8 +68,10 @@ GatedGradients gated_gradients(const at::Tensor& gate, const at::Tensor& up, at:
                                bool makes_product) {
   const auto kernel = gate_kernel(kind, gate);
   if (!kernel) {
-    const at::Tensor act = activation(gate, kind);
-    return {activation_backward(d_out * up, gate, kind), act.mul(d_out), makes_product ? act.mul(up) : at::Tensor()};
+    const at::ScalarType given = gate.scalar_type(), type = at::toOpMathType(given);
+    const at::Tensor g = gate.to(type), u = up.to(type), d = d_out.to(type), act = activation(g, kind);
+    return {activation_backward(d * u, g, kind).to(given), act.mul(d).to(given),
+            makes_product ? act.mul(u).to(given) : at::Tensor()};
   }
   const at::Tensor g = gate.contiguous(), u = up.contiguous();
   d_out = d_out.contiguous();
@@ -104,10 +110,12 @@ struct GatedActivationFunction : torch::autograd::Function<GatedActivationFuncti
 
 struct GatedLinearFunction : torch::autograd::Function<GatedLinearFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& gate, const at::Tensor& up,
-                            const at::Tensor& weight, const std::optional<at::Tensor>& given_bias, int64_t kind) {
+                            const at::Tensor& weight, const std::optional<at::Tensor>& given_bias, int64_t kind,
+                            const std::vector<at::Tensor>& given) {
     const at::Tensor bias = given_bias.value_or(at::Tensor());
     context->save_for_backward({gate, up, weight, bias});
     context->saved_data["kind"] = kind;
+    if (!given.empty() && given[0].defined()) return fresh_handle(given[0]);
     return linear_value(gated_product(gate, up, static_cast<Activation>(kind)), weight, bias);
   }
 
@@ -123,7 +131,7 @@ struct GatedLinearFunction : torch::autograd::Function<GatedLinearFunction> {
     at::Tensor d_weight, d_bias;
     if (context->needs_input_grad(2)) d_weight = weight_gradient(g, d.product, weight);
     if (bias.defined() && context->needs_input_grad(3)) d_bias = g.sum(0).to(bias.scalar_type());
-    return {d.d_gate, d.d_up, d_weight, d_bias, at::Tensor()};
+    return {d.d_gate, d.d_up, d_weight, d_bias, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -158,10 +166,10 @@ at::Tensor gated_activation(const at::Tensor& gate, const at::Tensor& up, Activa
 }
 
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation kind, const at::Tensor& weight,
-                        const at::Tensor& bias) {
+                        const at::Tensor& bias, const std::vector<at::Tensor>& given) {
   check_gate("ops.gated_linear", gate, up);
   check_linear("ops.gated_linear", gate, weight, bias);
-  return GatedLinearFunction::apply(gate, up, weight, optional_of(bias), static_cast<int64_t>(kind));
+  return GatedLinearFunction::apply(gate, up, weight, optional_of(bias), static_cast<int64_t>(kind), given);
 }
 
 }  // namespace ballast

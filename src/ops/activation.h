@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "spec/decoder_spec.h"
 
 namespace ballast {
@@ -12,7 +14,7 @@ namespace ballast {
 at::Tensor activation(const at::Tensor& x, Activation kind);
 
 /// act(gate) * up, elementwise. Backward keeps gate and up and computes act(gate) again. On the CPU one pass a
-/// direction for SiLU and GELU's tanh form, bf16 in fp32 inside.
+/// direction for SiLU and GELU's tanh form. bf16 is computed in fp32 and rounded once.
 ///
 /// @throws ShapeError if gate and up differ in shape or type
 at::Tensor gated_activation(const at::Tensor& gate, const at::Tensor& up, Activation kind);
@@ -23,9 +25,10 @@ at::Tensor gated_activation(const at::Tensor& gate, const at::Tensor& up, Activa
 /// @param gate, up  [..., F]
 /// @param weight    [O, F]
 /// @param bias      [O]; undefined: none
+/// @param given     the result if it is known from an earlier run, as linear_group() takes it
 /// @return          [..., O] in the type of gate
 /// @throws ShapeError if the shapes disagree
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation kind, const at::Tensor& weight,
-                        const at::Tensor& bias);
+                        const at::Tensor& bias, const std::vector<at::Tensor>& given = {});
 
 }  // namespace ballast

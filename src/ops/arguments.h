@@ -22,4 +22,10 @@ inline std::optional<at::Tensor> optional_of(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
 }
 
+/// The same values without history: autograd writes its marks onto the tensors that a function returns, and a result
+/// that is given to it must not carry them.
+inline at::Tensor fresh_handle(const at::Tensor& tensor) {
+  return tensor.variable_data();
+}
+
 }  // namespace ballast

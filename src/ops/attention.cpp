@@ -44,21 +44,33 @@ AttentionOperands run_backward(const AttentionCall& call, const AttentionOperand
 }
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const std::optional<at::Tensor>& given_sinks,
-                            const c10::intrusive_ptr<AttentionCall>& call) {
+  /// Output and lse; the latter has no gradient.
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& q,
+                                                const at::Tensor& k, const at::Tensor& v,
+                                                const std::optional<at::Tensor>& given_sinks,
+                                                const c10::intrusive_ptr<AttentionCall>& call,
+                                                const AttentionForward& given) {
     const at::Tensor sinks = given_sinks.value_or(at::Tensor());
-    AttentionForward result = run_forward(*call, {q, k, v});
-    if (sinks.defined()) {
-      // softmax with a sink = softmax * sigmoid(lse - sink); its denominator takes the sink in.
-      const at::Tensor with_sink = at::logaddexp(result.lse_BTH, sinks.to(result.lse_BTH.scalar_type()));
-      const at::Tensor share = at::exp(result.lse_BTH - with_sink).unsqueeze(-1);
-      result = {result.out_BTHW * share, with_sink};
+    AttentionForward result;
+    if (given.out_BTHW.defined() && given.lse_BTH.defined()) {
+      result = {fresh_handle(given.out_BTHW), fresh_handle(given.lse_BTH)};
+    } else {
+      result = run_forward(*call, {q, k, v});
+      if (sinks.defined()) add_sinks(result, sinks);
+      result.out_BTHW = result.out_BTHW.to(q.scalar_type());
     }
-    const at::Tensor out = result.out_BTHW.to(q.scalar_type());
-    context->save_for_backward({q, k, v, sinks, out, result.lse_BTH});
+    context->save_for_backward({q, k, v, sinks, result.out_BTHW, result.lse_BTH});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    return out;
+    context->mark_non_differentiable({result.lse_BTH});
+    context->set_materialize_grads(false);
+    return {result.out_BTHW, result.lse_BTH};
+  }
+
+  /// softmax with a sink = softmax * sigmoid(lse - sink); its denominator takes the sink in.
+  static void add_sinks(AttentionForward& result, const at::Tensor& sinks) {
+    const at::Tensor with_sink = at::logaddexp(result.lse_BTH, sinks.to(result.lse_BTH.scalar_type()));
+    const at::Tensor share = at::exp(result.lse_BTH - with_sink).unsqueeze(-1);
+    result = {result.out_BTHW * share, with_sink};
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -75,7 +87,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
       d_sinks = (probability * (d_out * out).sum(-1)).sum(at::IntArrayRef({0, 1})).neg_().to(sinks.scalar_type());
     }
     const AttentionOperands d = run_backward(*call, {q, saved[1], saved[2]}, {out, lse}, d_out);
-    return {d.q_BTHK.to(given), d.k_BTGK.to(given), d.v_BTGW.to(given), d_sinks, at::Tensor()};
+    return {d.q_BTHK.to(given), d.k_BTGK.to(given), d.v_BTGW.to(given), d_sinks, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -140,23 +152,37 @@ AttentionKind choose_attention(const at::Tensor& q_BTHK, const AttentionOptions&
   return sinks_H.defined() ? AttentionKind::kBlocks : AttentionKind::kMasked;
 }
 
-at::Tensor attention_by(AttentionKind kind, const at::Tensor& q_BTHK, const at::Tensor& k_BTGK,
-                        const at::Tensor& v_BTGW, std::shared_ptr<const AttentionPlan> plan,
-                        const AttentionOptions& options, const at::Tensor& sinks_H) {
+AttentionForward attention_forward_by(AttentionKind kind, const AttentionOperands& operands,
+                                      std::shared_ptr<const AttentionPlan> plan, const AttentionOptions& options,
+                                      const at::Tensor& sinks_H, const AttentionForward& given) {
+  const auto& [q_BTHK, k_BTGK, v_BTGW] = operands;
   check_attention(q_BTHK, k_BTGK, v_BTGW, *plan, sinks_H);
-  if (kind == AttentionKind::kMasked) return masked_attention(q_BTHK, k_BTGK, v_BTGW, *plan, options.scale);
+  if (kind == AttentionKind::kMasked) return {masked_attention(q_BTHK, k_BTGK, v_BTGW, *plan, options.scale), {}};
   auto call = c10::make_intrusive<AttentionCall>();
   call->kind = kind;
   call->plan = std::move(plan);
   call->options = options;
-  return AttentionFunction::apply(q_BTHK, k_BTGK, v_BTGW, optional_of(sinks_H), call);
+  const auto results = AttentionFunction::apply(q_BTHK, k_BTGK, v_BTGW, optional_of(sinks_H), call, given);
+  return {results[0], results[1]};
+}
+
+at::Tensor attention_by(AttentionKind kind, const at::Tensor& q_BTHK, const at::Tensor& k_BTGK,
+                        const at::Tensor& v_BTGW, std::shared_ptr<const AttentionPlan> plan,
+                        const AttentionOptions& options, const at::Tensor& sinks_H) {
+  return attention_forward_by(kind, {q_BTHK, k_BTGK, v_BTGW}, std::move(plan), options, sinks_H, {}).out_BTHW;
+}
+
+AttentionForward attention_forward(const AttentionOperands& operands, std::shared_ptr<const AttentionPlan> plan,
+                                   const AttentionOptions& options, const at::Tensor& sinks_H,
+                                   const AttentionForward& given) {
+  return attention_forward_by(choose_attention(operands.q_BTHK, options, sinks_H), operands, std::move(plan), options,
+                              sinks_H, given);
 }
 
 at::Tensor attention(const at::Tensor& q_BTHK, const at::Tensor& k_BTGK, const at::Tensor& v_BTGW,
                      std::shared_ptr<const AttentionPlan> plan, const AttentionOptions& options,
                      const at::Tensor& sinks_H) {
-  return attention_by(choose_attention(q_BTHK, options, sinks_H), q_BTHK, k_BTGK, v_BTGW, std::move(plan), options,
-                      sinks_H);
+  return attention_forward({q_BTHK, k_BTGK, v_BTGW}, std::move(plan), options, sinks_H).out_BTHW;
 }
 
 }  // namespace ballast

@@ -58,4 +58,22 @@ at::Tensor attention(const at::Tensor& q_BTHK, const at::Tensor& k_BTGK, const a
                      std::shared_ptr<const AttentionPlan> plan, const AttentionOptions& options,
                      const at::Tensor& sinks_H);
 
+/// Queries, keys and values of one type. They may be views of any outer strides.
+struct AttentionOperands {
+  at::Tensor q_BTHK, k_BTGK, v_BTGW;
+};
+
+/// The output, and the logarithm of each query's softmax denominator (a sink included), fp32 (fp64 for fp64): all that
+/// backward needs beside the operands. lse is undefined on a device whose attention keeps that to itself.
+struct AttentionForward {
+  at::Tensor out_BTHW, lse_BTH;
+};
+
+/// attention(), with its lse.
+///
+/// @param given  what an earlier run left; where both tensors are defined they are returned and no score is formed
+AttentionForward attention_forward(const AttentionOperands& operands, std::shared_ptr<const AttentionPlan> plan,
+                                   const AttentionOptions& options, const at::Tensor& sinks_H,
+                                   const AttentionForward& given = {});
+
 }  // namespace ballast

@@ -20,15 +20,10 @@ at::Tensor attention_by(AttentionKind kind, const at::Tensor& q_BTHK, const at::
                         const at::Tensor& v_BTGW, std::shared_ptr<const AttentionPlan> plan,
                         const AttentionOptions& options, const at::Tensor& sinks_H);
 
-/// Operands of a tile pass, all of one type. q_BTHK, k_BTGK and v_BTGW may be views of any outer strides.
-struct AttentionOperands {
-  at::Tensor q_BTHK, k_BTGK, v_BTGW;
-};
-
-/// What a forward pass leaves: the output and the logarithm of each query's softmax denominator, fp32 (fp64 for fp64).
-struct AttentionForward {
-  at::Tensor out_BTHW, lse_BTH;
-};
+/// attention_forward() by a given kind.
+AttentionForward attention_forward_by(AttentionKind kind, const AttentionOperands& operands,
+                                      std::shared_ptr<const AttentionPlan> plan, const AttentionOptions& options,
+                                      const at::Tensor& sinks_H, const AttentionForward& given);
 
 /// Forward and backward without sinks. A caller that has put a sink into lse and output gets the gradients of the
 /// softmax with that sink.

@@ -22,6 +22,7 @@ inline bool kernels_take(std::initializer_list<at::Tensor> tensors) {
 /// Calls run(T()) with the element type a kernel knows `type` by: float, or uint16_t for bf16.
 template <typename Run>
 void with_kernel_type(at::ScalarType type, const Run& run) {
+  // The branches differ in the type alone. NOLINTNEXTLINE(bugprone-branch-clone)
   if (type == at::kFloat) {
     run(float());
   } else {

@@ -14,7 +14,8 @@ namespace {
 /// where types differ its wide copy is made again in backward.
 struct LinearGroupFunction : torch::autograd::Function<LinearGroupFunction> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                                                at::TensorList tensors, const std::vector<int64_t>& bias_places) {
+                                                at::TensorList tensors, const std::vector<int64_t>& bias_places,
+                                                const std::vector<at::Tensor>& given) {
     const size_t count = tensors.size() - bias_places.size();
     torch::autograd::variable_list kept = {x}, biases(count), results;
     for (const at::Tensor& tensor : tensors) kept.push_back(tensor);
@@ -22,8 +23,13 @@ struct LinearGroupFunction : torch::autograd::Function<LinearGroupFunction> {
     context->save_for_backward(kept);
     context->saved_data["bias_places"] = bias_places;
     context->set_materialize_grads(false);
-    const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), tensors[0].scalar_type()));
+    at::Tensor wide;
     for (size_t i = 0; i < count; ++i) {
+      if (i < given.size() && given[i].defined()) {
+        results.push_back(fresh_handle(given[i]));
+        continue;
+      }
+      if (!wide.defined()) wide = x.to(at::promote_types(x.scalar_type(), tensors[0].scalar_type()));
       results.push_back(linear_value(wide, tensors[i], biases[i]).to(x.scalar_type()));
     }
     return results;
@@ -37,7 +43,7 @@ struct LinearGroupFunction : torch::autograd::Function<LinearGroupFunction> {
     const size_t count = gradients.size();
     const at::ScalarType type = at::promote_types(x.scalar_type(), saved[1].scalar_type());
     const at::Tensor wide = x.to(type);
-    torch::autograd::variable_list rows(count), d(1 + count + bias_places.size() + 1);
+    torch::autograd::variable_list rows(count), d(1 + count + bias_places.size() + 2);
     at::Tensor d_x;
     for (size_t i = 0; i < count; ++i) {
       if (!gradients[i].defined()) continue;
@@ -84,7 +90,8 @@ at::Tensor weight_gradient(const at::Tensor& g_NO, const at::Tensor& x, const at
   return g_NO.t().mm(rows_NI).to(weight.scalar_type());
 }
 
-std::vector<at::Tensor> linear_group(const at::Tensor& x, const std::vector<Projection>& projections) {
+std::vector<at::Tensor> linear_group(const at::Tensor& x, const std::vector<Projection>& projections,
+                                     const std::vector<at::Tensor>& given) {
   std::vector<at::Tensor> tensors;
   for (const Projection& one : projections) {
     check_linear("ops.linear", x, one.weight, one.bias);
@@ -101,11 +108,12 @@ std::vector<at::Tensor> linear_group(const at::Tensor& x, const std::vector<Proj
     tensors.push_back(projections[i].bias);
   }
   const at::TensorList list(tensors);
-  return LinearGroupFunction::apply(x, list, bias_places);
+  return LinearGroupFunction::apply(x, list, bias_places, given);
 }
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return linear_group(x, {{weight, bias}})[0];
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const std::vector<at::Tensor>& given) {
+  return linear_group(x, {{weight, bias}}, given)[0];
 }
 
 }  // namespace ballast

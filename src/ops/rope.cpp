@@ -96,7 +96,7 @@ RopeTable rope_table(const at::Tensor& position_BT, const RopeSpec& rope, at::Sc
   const at::Tensor frequency_R =
       at::tensor(at::ArrayRef<double>(rope_frequencies(rope)), at::kDouble).to(position_BT.device(), type);
   const at::Tensor angle_BTR = position_BT.to(type).unsqueeze(-1) * frequency_R;
-  const auto entry = [&](at::Tensor value) {
+  const auto entry = [&](const at::Tensor& value) {
     if (rope.attention_factor != 1) value.mul_(rope.attention_factor);
     return rope.multiplies_in_fp32 ? value : value.to(table_dtype);
   };

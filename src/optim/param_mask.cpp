@@ -18,7 +18,7 @@ namespace {
 struct ModuleAlias {
   const char* module;
   const char* maxtext;
-  const char* weight;  ///< what MaxText calls the module's `weight`
+  const char* weight;  ///< what MaxText calls the module's `weight`; empty: it has none
 };
 constexpr ModuleAlias kModelModules[] = {
     {"model.embed_tokens", "token_embedder", "embedding"},
@@ -35,6 +35,8 @@ constexpr ModuleAlias kLayerModules[] = {
     {"self_attn.o_proj", "self_attention/out", "kernel"},
     {"self_attn.q_norm", "self_attention/query_norm", "scale"},
     {"self_attn.k_norm", "self_attention/key_norm", "scale"},
+    {"self_attn", "self_attention", ""},
+    {"self_attn", "attention", ""},
     {"self_attn.q_proj", "attention/query", "kernel"},
     {"self_attn.k_proj", "attention/key", "kernel"},
     {"self_attn.v_proj", "attention/value", "kernel"},

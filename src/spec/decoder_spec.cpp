@@ -25,6 +25,14 @@ void check_dense(const Config& config) {
   }
 }
 
+void check_cycle(const Config& config, const Family& family) {
+  const int64_t given = config.inhomogeneous_layer_cycle_interval, period = family.full_attention_period;
+  if (given == 1 || given == period) return;
+  fail_spec(config, "inhomogeneous_layer_cycle_interval",
+            "decoder_block=" + config.decoder_block + " has another pattern of layers", to_text(given),
+            period > 0 ? "1 or " + to_text(period) : "1");
+}
+
 /// layer_types, one entry a layer, as "does this layer slide".
 std::vector<bool> read_layer_types(const Config& config) {
   const auto& types = config.layer_types;
@@ -65,6 +73,10 @@ std::vector<bool> find_sliding_layers(const Config& config, const Family& family
     warn_once("sliding_window_size",
               "sliding_window_size has no effect: no layer slides (attention_type, layer_types)");
   }
+  if (!any_slides && config.local_rope_max_timescale > 0) {
+    warn_once("local_rope_max_timescale",
+              "local_rope_max_timescale has no effect: no layer slides (attention_type, layer_types)");
+  }
   return slides;
 }
 
@@ -91,6 +103,13 @@ DenseFfnSpec make_dense_ffn(const Config& config) {
   ffn.activation = parse_activation(config, names[0]);
   ffn.is_gated = is_gated;
   ffn.has_bias = config.mlp_bias;
+  if (config.mlp_activations_limit > 0) {
+    if (!is_gated) {
+      fail_spec(config, "mlp_activations_limit", "only a gated feed-forward layer is clipped",
+                to_text(config.mlp_activations_limit), "-1, or mlp_activations=[" + names[0] + ", linear]");
+    }
+    ffn.activation_limit = config.mlp_activations_limit;
+  }
   return ffn;
 }
 
@@ -118,6 +137,7 @@ AttentionSpec make_attention(const Config& config, const Family& family) {
     attention.qk_norm = family.qk_norm;
     attention.q_norm = make_norm(config, family, "q_norm");
     attention.k_norm = make_norm(config, family, "k_norm");
+    attention.q_norm.has_weight = attention.k_norm.has_weight = config.qk_norm_with_scale;
   }
   return attention;
 }
@@ -173,7 +193,7 @@ void add_layers(const Config& config, const Family& family, DecoderSpec& spec) {
 }
 
 int64_t count_norm(const NormSpec& norm, int64_t width) {
-  return norm.exists() ? width : 0;
+  return norm.exists() && norm.has_weight ? width : 0;
 }
 
 int64_t count_attention(const AttentionSpec& attention, int64_t emb_dim) {
@@ -185,8 +205,9 @@ int64_t count_attention(const AttentionSpec& attention, int64_t emb_dim) {
   if (attention.has_qkv_bias) count += query_width + key_width + value_width;
   if (attention.has_output_bias) count += emb_dim;
   if (attention.has_sinks) count += attention.num_query_heads;
-  if (attention.qk_norm == QkNormKind::kPerHead) count += 2 * attention.head_dim;
-  if (attention.qk_norm == QkNormKind::kWholeProjection) count += query_width + key_width;
+  const bool is_per_head = attention.qk_norm == QkNormKind::kPerHead;
+  count += count_norm(attention.q_norm, is_per_head ? attention.head_dim : query_width);
+  count += count_norm(attention.k_norm, is_per_head ? attention.head_dim : key_width);
   return count;
 }
 
@@ -201,6 +222,7 @@ int64_t count_ffn(const DenseFfnSpec& ffn, int64_t emb_dim) {
 DecoderSpec make_decoder_spec(const Config& config) {
   const Family& family = family_of(config);
   check_dense(config);
+  check_cycle(config, family);
   DecoderSpec spec;
   spec.vocab_size = config.vocab_size;
   spec.emb_dim = config.emb_dim;
@@ -210,6 +232,7 @@ DecoderSpec make_decoder_spec(const Config& config) {
     spec.logits_scale = 1.0 / std::sqrt(static_cast<double>(config.emb_dim));
   }
   spec.final_logits_soft_cap = config.final_logits_soft_cap;
+  spec.logits_dot_in_fp32 = config.logits_dot_in_fp32;
   spec.dense_init_scale = config.dense_init_scale;
   spec.dropout_rate = config.enable_dropout ? config.dropout_rate : 0.0;
   add_layers(config, family, spec);

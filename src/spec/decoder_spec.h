@@ -23,6 +23,7 @@ struct NormSpec {
   std::string name;
   NormForm form = NormForm::kCastThenScale;
   double epsilon = 1e-5;
+  bool has_weight = true;
   bool exists() const { return !name.empty(); }
   bool operator==(const NormSpec&) const = default;
 };
@@ -75,6 +76,7 @@ struct DenseFfnSpec {
   Activation activation = Activation::kSilu;
   bool is_gated = true;
   bool has_bias = false;
+  double activation_limit = 0;  ///< c > 0: min(gate, c) and clip(up, -c, c) stand for gate and up; 0: off
   bool operator==(const DenseFfnSpec&) const = default;
 };
 
@@ -101,6 +103,7 @@ struct DecoderSpec {
   bool is_head_tied = false;  ///< the embedding table is the output head
   double logits_scale = 1.0;  ///< multiplies the logits before the soft cap
   double final_logits_soft_cap = 0;
+  bool logits_dot_in_fp32 = false;  ///< the head's product and weights are fp32 whatever the activations are
   double dense_init_scale = 1.0;
   double dropout_rate = 0;
   bool operator==(const DecoderSpec&) const = default;

@@ -48,9 +48,11 @@ at::Device resolve_device(const Config& config) {
 
 std::unique_ptr<Decoder> make_decoder(const Config& config, const std::shared_ptr<const World>& world,
                                       const at::Device& device) {
-  const DecoderOptions options{.rematerializes = config.remat_policy == "full",
+  const RematPlan remat = make_remat_plan(config);
+  const DecoderOptions options{.rematerializes = remat.rematerializes,
                                .num_vocab_tiling = config.num_vocab_tiling,
-                               .vocab_tiling_seq_major = config.vocab_tiling_seq_major};
+                               .vocab_tiling_seq_major = config.vocab_tiling_seq_major,
+                               .kept = remat.kept};
   auto decoder = std::make_unique<Decoder>(
       make_decoder_spec(config), Precision::resolve(config.dtype, config.weight_dtype, device), world, device, options);
   apply_masks(*decoder, config);

@@ -90,6 +90,20 @@ void TrainStep::update(StepNumbers& numbers) {
   finish(numbers, factor);
 }
 
+std::string TrainStep::first_bad_parameter() const {
+  const at::NoGradGuard no_grad;
+  for (const auto& [member, what] :
+       {std::pair{&Parameter::master, " (value)"}, {&Parameter::gradient, " (gradient)"}}) {
+    for (const UnitPtr& unit : decoder_.units()) {
+      for (const Parameter& parameter : unit->parameters()) {
+        const at::Tensor& tensor = parameter.*member;
+        if (tensor.defined() && !tensor.isfinite().all().item<bool>()) return parameter.spec.name + what;
+      }
+    }
+  }
+  return {};
+}
+
 void TrainStep::skip(StepNumbers& numbers) {
   numbers.is_step_skipped = true;
   finish(numbers, clip_factor(*numbers.raw_grad_norm, options_.gradient_clipping_threshold));

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/batch.h"
@@ -48,6 +49,10 @@ class TrainStep {
 
   /// Clips, updates and forgets the gradients. Fills grad_norm and param_norm.
   void update(StepNumbers& numbers);
+
+  /// The first parameter whose value, else the first whose gradient, holds a NaN or an Inf: "NAME (value)" or
+  /// "NAME (gradient)", empty if none does. To be asked between accumulate() and skip().
+  std::string first_bad_parameter() const;
 
   /// Forgets the gradients; weights, moments and their count stay. Marks the step as skipped. Fills param_norm and, if
   /// the raw norm is finite, grad_norm.

@@ -54,11 +54,15 @@ void Trainer::print(const std::string& line) {
 }
 
 void Trainer::report_start() {
+  if (config_.log_config) {
+    for (const std::string& line : changed_values(config_)) log_info("config: " + line);
+  }
   const int64_t parameters = count_parameters(decoder_->spec());
   const FlopCount flops = training_flops(flop_shape(config_, decoder_->spec()));
   tflops_per_step_ = flops.total;
   print(parameter_line(parameters));
   print(flops_lines(flops));
+  if (const auto line = peak_line(config_, /*device_name=*/{})) log_info(*line);
   if (config_.enable_tensorboard) print(tensorboard_line(config_.tensorboard_dir));
   write_setup_texts(writer_, config_, parameters);
 }
@@ -118,10 +122,12 @@ bool Trainer::train_one(int64_t step) {
   if (!batch) return false;
   const Clock::time_point data_end = Clock::now();
   StepNumbers numbers = step_.accumulate(*batch, step);
+  std::string bad_parameter;
   if (step_.accepts(numbers)) {
     checkpoints_.before_update();
     step_.update(numbers);
   } else {
+    bad_parameter = step_.first_bad_parameter();
     step_.skip(numbers);
   }
   numbers.step_seconds = seconds_since(start);
@@ -137,24 +143,29 @@ bool Trainer::train_one(int64_t step) {
   const Record record = train_record(numbers);
   print(train_line(record, console_));
   writer_.write(record);
-  check_finite(numbers);
+  check_finite(numbers, bad_parameter);
   log_after_progress(data_need_.line(train_source_->tokens_per_second()));
   progress_.update(step + 1, numbers.step_seconds,
                    tokens * static_cast<double>(world_->data_size()) / numbers.step_seconds);
   return true;
 }
 
-void Trainer::check_finite(const StepNumbers& numbers) const {
+void Trainer::check_finite(const StepNumbers& numbers, const std::string& bad_parameter) {
+  std::string first;
   for (const auto& [name, value] : {std::pair{"loss", numbers.loss}, {"raw_grad_norm", *numbers.raw_grad_norm}}) {
-    if ((std::isnan(value) && config_.abort_on_nan_loss) || (std::isinf(value) && config_.abort_on_inf_loss)) {
-      throw AbortedError(
-          {.where = "train.step " + std::to_string(numbers.step),
-           .what = std::string(name) + " is not finite; the weights were not updated",
-           .got = std::isnan(value) ? "NaN" : "Inf",
-           .need = {},
-           .attempt = "a lower learning_rate, more warmup, or the batch of this step (ballast inspect)"});
-    }
+    if (std::isfinite(value)) continue;
+    const Fault fault = {.where = "train.step " + std::to_string(numbers.step),
+                         .what = std::string(name) + " is not finite; the weights were not updated",
+                         .got = (std::isnan(value) ? "NaN" : "Inf") +
+                                (bad_parameter.empty() ? std::string() : ", first in " + bad_parameter),
+                         .need = {},
+                         .attempt = "a lower learning_rate, more warmup, or the batch of this step (ballast inspect)"};
+    if (std::isnan(value) ? config_.abort_on_nan_loss : config_.abort_on_inf_loss) throw AbortedError(fault);
+    if (first.empty()) first = to_line(fault);
   }
+  if (first.empty()) return;
+  progress_.before_line();
+  log_info(first);
 }
 
 bool Trainer::evaluates_after(int64_t step) const {

@@ -51,7 +51,9 @@ class Trainer {
   bool evaluates_after(int64_t step) const;
   /// True when `target_eval_loss` is reached.
   bool evaluate_after(int64_t step);
-  void check_finite(const StepNumbers& numbers) const;
+  /// A loss or gradient norm that is not finite ends the run or, where the keys say so, is told on stderr.
+  /// @param bad_parameter  TrainStep::first_bad_parameter()
+  void check_finite(const StepNumbers& numbers, const std::string& bad_parameter);
 
   const Config& config_;
   std::shared_ptr<const World> world_;

@@ -29,6 +29,86 @@ TEST(CheckTogether, WarmupAndDecayFitInTheSchedule) {
             1.0);
 }
 
+TEST(CheckTogether, TensorsNamedForAnotherRematPolicyAreNamed) {
+  const auto log_of = [](std::vector<std::string> pairs) {
+    pairs.insert(pairs.end(), {"dataset_type=synthetic", "enable_checkpointing=false", "base_output_directory=x"});
+    testing::internal::CaptureStderr();
+    for_a_run(pairs);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(log_of({"remat_policy=minimal", "out_proj=device"}),
+            "warning: config: command line out_proj has no effect with remat_policy=minimal\n");
+  EXPECT_EQ(log_of({"remat_policy=custom", "out_proj=device"}), "");
+  EXPECT_EQ(log_of({"remat_policy=custom", "out_proj=offload"}),
+            "config: out_proj=offload: kept in place: a CPU has no other memory to move to\n");
+  EXPECT_EQ(log_of({"remat_policy=minimal_offloaded"}),
+            "config: remat_policy=minimal_offloaded: kept in place: a CPU has no other memory to move to\n");
+  EXPECT_EQ(
+      log_of({"remat_policy=custom", "mla_q=device"}),
+      "warning: config: command line mla_q=device is recognised but has no effect: no layer of this version makes "
+      "this tensor\n");
+}
+
+TEST(ChangedValues, AreOneLineASourceWithoutSecrets) {
+  testing::internal::CaptureStderr();
+  const std::vector<std::string> lines =
+      changed_values(config_from_pairs({"steps=7", "hf_access_token=hf_abc", "train_split=a\nb", "log_period=100"}));
+  testing::internal::GetCapturedStderr();
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_EQ(lines[0], "command line: steps=7 train_split=a\\nb hf_access_token=(set)");
+  EXPECT_EQ(lines[1].find("computed: "), 0) << lines[1];
+  EXPECT_NE(lines[1].find(" learning_rate_schedule_steps=7 "), std::string::npos) << lines[1];
+}
+
+TEST(CheckTogether, KeysThatAnotherKeySwitchesOffDrawALine) {
+  struct Row {
+    std::string pair;    // idle ...
+    const char* reason;  // ... because of this
+    std::vector<std::string> cure;
+  };
+  const Row rows[] = {
+      {"skip_step_interval=3", "skip_step_on_spikes=false", {"skip_step_on_spikes=true"}},
+      {"wsd_decay_style=cosine", "lr_schedule_type=cosine", {"lr_schedule_type=wsd"}},
+      {"global_rampup_samples=8", "enable_rampup_batch_size=false", {"enable_rampup_batch_size=true"}},
+      {"qk_norm_with_scale=false", "use_qk_norm=false", {"use_qk_norm=true"}},
+      {"normalize_embedding_logits=false", "logits_via_embedding=false", {"logits_via_embedding=true"}},
+      {"rope_linear_scaling_factor=2", "rope_type=default", {"rope_type=linear"}},
+      {"rope_factor=8", "rope_type=default", {"rope_type=yarn"}},
+      {"beta_fast=8", "rope_type=default", {"local_rope_type=yarn"}},
+      {"eval_start_step=3", "eval_interval=-1", {"eval_interval=2", "eval_steps=1"}},
+      {"hf_name=x", "dataset_type=synthetic", {"dataset_type=hf", "hf_path=x", "tokenizer_path=t"}},
+      {"profiler_steps=2", "profiler=''", {"profiler=xplane"}},
+  };
+  const auto log_of = [](const std::string& pair, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"enable_checkpointing=false", "base_output_directory=x", pair};
+    const bool has_data = !more.empty() && more[0].starts_with("dataset_type");
+    if (!has_data) all.push_back("dataset_type=synthetic");
+    all.insert(all.end(), more.begin(), more.end());
+    testing::internal::CaptureStderr();
+    for_a_run(all);
+    return testing::internal::GetCapturedStderr();
+  };
+  for (const Row& row : rows) {
+    const std::string key = row.pair.substr(0, row.pair.find('='));
+    EXPECT_EQ(log_of(row.pair, {}),
+              "warning: config: command line " + key + " has no effect with " + row.reason + "\n");
+    EXPECT_EQ(log_of(row.pair, row.cure), "") << row.pair;
+  }
+}
+
+TEST(CheckTogether, RowsBeyondTheModelsPositionsDrawALine) {
+  const auto log_of = [](const std::string& pair) {
+    testing::internal::CaptureStderr();
+    for_a_run({"dataset_type=synthetic", "enable_checkpointing=false", "base_output_directory=x", pair});
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(log_of("max_position_embeddings=2047"),
+            "warning: config: default max_target_length: rows of 2048 tokens are longer than the 2047 positions the "
+            "model was made for (max_position_embeddings)\n");
+  EXPECT_EQ(log_of("max_position_embeddings=2048"), "");
+  EXPECT_EQ(log_of("max_position_embeddings=0"), "");
+}
+
 TEST(CheckTogether, ARunNeedsADataSet) {
   EXPECT_EQ(refusal({}),
             "config: dataset_type=tfds (default): not supported: TensorFlow data sets are not read; export them to "
@@ -65,15 +145,15 @@ TEST(CheckTogether, NothingOfThatWithoutARun) {
 }
 
 TEST(CheckTogether, KeysThatTheOptimizerDoesNotReadAreNamed) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   for_a_run({"dataset_type=synthetic", "opt_type=sgd", "adam_b1=0.8", "muon_beta=0.9", "adam_b2=0.95"});
-  const std::string lines = testing::internal::GetCapturedStderr();
+  const std::string lines = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(lines.find("adam_b1 has no effect with opt_type=sgd"), std::string::npos) << lines;
   EXPECT_NE(lines.find("muon_beta has no effect with opt_type=sgd"), std::string::npos) << lines;
   EXPECT_EQ(lines.find("adam_b2"), std::string::npos) << lines;
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   for_a_run({"dataset_type=synthetic", "opt_type=muon", "adam_b1=0.8", "muon_beta=0.9"});
-  EXPECT_EQ(testing::internal::GetCapturedStderr().find("has no effect"), std::string::npos);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().find("has no effect"), std::string::npos);
 }
 
 TEST(AcceptedValues, AreNamedInWords) {

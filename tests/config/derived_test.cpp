@@ -63,6 +63,18 @@ TEST(DerivedBatch, LoadsARowADeviceBelowOne) {
   EXPECT_EQ(config.global_batch_size_to_load_eval, 8);
 }
 
+// MaxText: int(devices * rows * expansion) * N, and devices * expansion * N for less than a row a device.
+TEST(DerivedBatch, LoadsMoreRowsByTheExpansionFactor) {
+  const Config config = on_devices(4, {"per_device_batch_size=3", "gradient_accumulation_steps=2",
+                                       "expansion_factor_real_data=2.5", "eval_per_device_batch_size=1"});
+  EXPECT_EQ(config.micro_batch_size_to_train_on, 12);
+  EXPECT_EQ(config.global_batch_size_to_train_on, 24);
+  EXPECT_EQ(config.global_batch_size_to_load, 60);
+  EXPECT_EQ(config.global_batch_size_to_load_eval, 10);
+  EXPECT_EQ(on_devices(8, {"per_device_batch_size=0.25", "expansion_factor_real_data=2"}).global_batch_size_to_load,
+            16);
+}
+
 TEST(DerivedBatch, RefusesAMicroBatchWithoutRows) {
   EXPECT_EQ(config_error([] { config_from_pairs({"per_device_batch_size=0.5"}); }),
             "config: command line per_device_batch_size: a micro-batch has no row on 1 device(s); need devices times "
@@ -70,9 +82,9 @@ TEST(DerivedBatch, RefusesAMicroBatchWithoutRows) {
 }
 
 TEST(DerivedBatch, RoundsDownWithAWarning) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(config_from_pairs({"per_device_batch_size=2.5"}).micro_batch_size_to_train_on, 2);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("rounded down"), std::string::npos);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("rounded down"), std::string::npos);
 }
 
 TEST(DerivedSteps, MinusOneCopiesTheOther) {

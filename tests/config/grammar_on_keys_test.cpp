@@ -86,23 +86,23 @@ TEST(KeyValues, OfLaterVersionsAreRefusedUnlessNeutral) {
   EXPECT_EQ(refusal("hardware=gpu"),
             "config: command line hardware: not built yet in this version; got gpu, need auto, cpu or tpu");
   for (const char* pair :
-       {"use_dpo=true", "ici_tensor_parallelism=2", "remat_policy=minimal", "dataset_type=grain",
-        "decoder_block=deepseek", "mtp_num_layers=1", "cpu_devices=8", "load_full_state_path=x", "gdn_chunk_size=32"}) {
+       {"use_dpo=true", "ici_tensor_parallelism=2", "grain_packing_type=best_fit", "dataset_type=grain",
+        "decoder_block=deepseek", "mtp_num_layers=1", "cpu_devices=8", "gdn_chunk_size=32"}) {
     EXPECT_NE(refusal(pair).find("not built yet in this version"), std::string::npos) << pair;
   }
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   config_from_pairs({"num_experts=0", "ici_fsdp_parallelism=1", "ici_expert_parallelism=-1", "use_dpo=false",
                      "compress_ratios=[]", "norm_topk_prob=false", "dcn_data_parallelism=1"});
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(KeyValues, WithoutEffectDrawOneLine) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   config_from_pairs({"scan_layers=True", "sa_block_q=512"});
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-  testing::internal::CaptureStderr();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ::testing::internal::CaptureStderr();
   config_from_pairs({"sa_block_q=1024"});
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "warning: config: command line sa_block_q=1024 is recognised but has no effect: a kernel of TPUs\n");
 }
 
@@ -118,9 +118,9 @@ TEST(KeyValues, AreNotTakenForComputedKeys) {
 }
 
 TEST(KeyValues, OfSecretsAreNeverPrinted) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   const Config config = config_from_pairs({"hf_access_token=hf_abc"});
-  EXPECT_EQ(testing::internal::GetCapturedStderr().find("hf_abc"), std::string::npos);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().find("hf_abc"), std::string::npos);
   EXPECT_EQ(print_config(config).find("hf_abc"), std::string::npos);
 }
 

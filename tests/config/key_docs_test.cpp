@@ -49,9 +49,9 @@ TEST(ShippedFiles, Resolve) {
   options.configs_folder = kSource + "/configs";
   options.environment.emplace();
   options.needs_data = false;
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(resolve_config({}, options).steps, 150001);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   for (const auto& file : std::filesystem::directory_iterator(kSource + "/configs/models")) {
     const std::string name = file.path().stem();
     EXPECT_NO_THROW(resolve_config({"model_name=" + name}, options)) << name;

@@ -8,7 +8,7 @@
 namespace ballast {
 namespace {
 
-class YamlFile : public testing::Test {
+class YamlFile : public ::testing::Test {
  protected:
   Layer read(const std::string& text) { return read_config_file(folder_.write("a.yml", text), ""); }
   std::string refusal(const std::string& text) {

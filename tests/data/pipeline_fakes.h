@@ -64,6 +64,7 @@ class ByteTokenizer : public Tokenizer {
   std::optional<int32_t> eos_id() const override { return 2; }
   std::optional<int32_t> pad_id() const override { return pad_; }
   std::optional<int32_t> unk_id() const override { return std::nullopt; }
+  std::string_view type() const override { return "huggingface"; }
 
  private:
   int32_t pad_;

@@ -36,8 +36,10 @@ TEST_P(BrokenTokenizer, IsRefusedByPath) {
 using Json = nlohmann::json;
 const BrokenCase kBroken[] = {
     {"NoModel", [](Json& d) { d.erase("model"); }, ": has no member model"},
-    {"OtherModel", [](Json& d) { d["model"]["type"] = "Unigram"; },
-     " model.type: this component is not supported; got Unigram, need BPE (byte-level)"},
+    {"OtherModel", [](Json& d) { d["model"]["type"] = "WordPiece"; },
+     " model.type: this component is not supported; got WordPiece, need BPE or Unigram"},
+    {"UnigramOfBytes", [](Json& d) { d["model"]["type"] = "Unigram"; },
+     " model: a Unigram model works on characters; got a pre_tokenizer that ends in ByteLevel"},
     {"VocabIsAList", [](Json& d) { d["model"]["vocab"] = Json::array(); },
      " model.vocab: wrong type; got array, need an object of token: id"},
     {"IdIsText", [](Json& d) { d["model"]["vocab"]["ab"] = "256"; },
@@ -58,14 +60,19 @@ const BrokenCase kBroken[] = {
      " model.merges: wrong type; got {}, need an array"},
     {"UnknownUnk", [](Json& d) { d["model"]["unk_token"] = "<unk>"; },
      " model.unk_token: token is not in model.vocab; got <unk>"},
-    {"ByteFallback", [](Json& d) { d["model"]["byte_fallback"] = true; },
-     " model.byte_fallback: is not supported for byte-level BPE; got true, need false"},
+    {"ByteFallback",
+     [](Json& d) {
+       d["model"]["byte_fallback"] = true;
+       d["model"]["vocab"].erase("x");
+     },
+     " model.byte_fallback: is not supported for a byte-level vocabulary that lacks bytes; got true, need false"},
     {"Dropout", [](Json& d) { d["model"]["dropout"] = 0.1; },
      " model.dropout: merges cannot be dropped at random; got 0.1, need null"},
     {"WordSuffix", [](Json& d) { d["model"]["end_of_word_suffix"] = "</w>"; },
-     " model.end_of_word_suffix: is not supported for byte-level BPE; got \"</w>\", need null or \"\""},
-    {"NoPreTokenizer", [](Json& d) { d["pre_tokenizer"] = nullptr; },
-     ": no pre_tokenizer; got null, need one that ends in ByteLevel; try a byte-level BPE tokenizer"},
+     " model.end_of_word_suffix: is not supported; got \"</w>\", need null or \"\""},
+    {"OtherPreTokenizer", [](Json& d) { d["pre_tokenizer"] = {{"type", "UnicodeScripts"}}; },
+     " pre_tokenizer.type: this component is not supported; got UnicodeScripts, need ByteLevel, Metaspace, Split, "
+     "Digits, Punctuation, Whitespace, WhitespaceSplit, CharDelimiterSplit or Sequence"},
     {"BadExpression",
      [](Json& d) {
        d["pre_tokenizer"] = in_sequence("pretokenizers", {regex_split("a(b", "Isolated"), byte_level(false)});
@@ -78,17 +85,32 @@ const BrokenCase kBroken[] = {
     {"UnknownPattern",
      [](Json& d) { d["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Glob", "*"}}}, {"content", "x"}}; },
      " normalizer.pattern: unknown kind of pattern; need {\"String\": text} or {\"Regex\": expression}"},
-    {"OtherNormalizer", [](Json& d) { d["normalizer"] = {{"type", "Precompiled"}}; },
-     " normalizer.type: this component is not supported; got Precompiled, need NFC, NFD, NFKC, NFKD, Lowercase, "
-     "Replace "
-     "or Sequence"},
+    {"OtherNormalizer", [](Json& d) { d["normalizer"] = {{"type", "BertNormalizer"}}; },
+     " normalizer.type: this component is not supported; got BertNormalizer, need NFC, NFD, NFKC, NFKD, Lowercase, "
+     "Replace, Prepend, Strip, StripAccents, Nmt, Precompiled or Sequence"},
+    {"MapIsNoBase64", [](Json& d) { d["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "a-b="}}; },
+     " normalizer.precompiled_charsmap: is not base64"},
+    {"MapIsCutOff", [](Json& d) { d["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "ALQCAACE"}}; },
+     " normalizer.precompiled_charsmap: is not a character map of SentencePiece; got 6 bytes"},
+    {"MarkOfTwo", [](Json& d) { d["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "__"}}; },
+     " pre_tokenizer.replacement: is not one character; got \"__\""},
+    {"UnknownScheme",
+     [](Json& d) { d["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "last"}}; },
+     " pre_tokenizer.prepend_scheme: unknown scheme; got last, need always, first or never"},
     {"OtherDecoder", [](Json& d) { d["decoder"] = {{"type", "WordPiece"}}; },
-     " decoder.type: this component is not supported; got WordPiece, need ByteLevel or Sequence"},
-    {"TwoDecoders", [](Json& d) { d["decoder"] = in_sequence("decoders", {byte_level(true), {{"type", "Fuse"}}}); },
-     " decoder.decoders: a sequence of decoders has one step; got 2, need ByteLevel"},
-    {"OtherPostProcessor", [](Json& d) { d["post_processor"] = {{"type", "BertProcessing"}}; },
-     " post_processor.type: this component is not supported; got BertProcessing, need TemplateProcessing, ByteLevel or "
-     "Sequence"},
+     " decoder.type: this component is not supported; got WordPiece, need ByteLevel, ByteFallback, Fuse, "
+     "Strip, Replace, Metaspace or Sequence"},
+    {"StripOfMinusOne",
+     [](Json& d) { d["decoder"] = {{"type", "Strip"}, {"content", " "}, {"start", -1}, {"stop", 0}}; },
+     " decoder.start: wrong type; got -1, need a number from 0"},
+    {"OtherPostProcessor", [](Json& d) { d["post_processor"] = {{"type", "Concat"}}; },
+     " post_processor.type: this component is not supported; got Concat, need TemplateProcessing, RobertaProcessing, "
+     "BertProcessing, ByteLevel or Sequence"},
+    {"HalfABertToken",
+     [](Json& d) {
+       d["post_processor"] = {{"type", "BertProcessing"}, {"cls", Json::array({"[CLS]"})}, {"sep", {"[SEP]", 2}}};
+     },
+     " post_processor.cls: not a token with its id; got [\"[CLS]\"], need [\"token\", id]"},
     {"TemplateWithoutText",
      [](Json& d) {
        d["post_processor"] = {{"type", "TemplateProcessing"}, {"single", Json::array()}, {"special_tokens", {}}};
@@ -133,19 +155,12 @@ TEST(TokenizerFile, MustBeACompleteJsonDocument) {
 TEST(TokenizerFile, MustExist) {
   const TempFolder folder;
   const std::string empty = folder.path().string();
-  EXPECT_EQ(error_line<DataError>([&] { load_tokenizer(empty); }),
-            "data: " + empty + ": the folder has no tokenizer; need a tokenizer.json in it");
+  EXPECT_EQ(
+      error_line<DataError>([&] { load_tokenizer(empty); }),
+      "data: " + empty +
+          ": the folder has no tokenizer; need a tokenizer.json, tokenizer.model, spiece.model or *.tiktoken in it");
   const std::string absent = empty + "/absent.json";
   EXPECT_EQ(error_line<DataError>([&] { load_tokenizer(absent); }).find("data: " + absent + ": no such tokenizer"), 0u);
-}
-
-TEST(TokenizerFile, MustBeOfASupportedKind) {
-  const TempFolder folder;
-  const std::string file = folder.write("tokenizer.model", "\x0A\x0E").string();
-  EXPECT_EQ(error_line<DataError>([&] { load_tokenizer(file); }),
-            "data: " + file +
-                ": this kind of tokenizer file is not supported; got .model, need a tokenizer.json; try "
-                "the tokenizer.json of the same model");
 }
 
 TEST(TokenizerConfigFile, IsCheckedToo) {

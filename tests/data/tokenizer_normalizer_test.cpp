@@ -50,5 +50,34 @@ TEST(Normalizer, RunsASequenceInOrder) {
   EXPECT_EQ(normalize(in_sequence("normalizers", {lower, to_b}), "Aa"), "bb");
 }
 
+TEST(Normalizer, PutsATextInFrontOfWhatIsThere) {
+  const nlohmann::json prepend = {{"type", "Prepend"}, {"prepend", "_"}};
+  EXPECT_EQ(normalize(prepend, "a"), "_a");
+  EXPECT_EQ(normalize(prepend, ""), "");
+}
+
+TEST(Normalizer, StripsWhiteSpaceFromTheSidesAskedFor) {
+  const auto strip = [](bool left, bool right) -> nlohmann::json {
+    return {{"type", "Strip"}, {"strip_left", left}, {"strip_right", right}};
+  };
+  const std::string text = " \xE3\x80\x80 a b\n\xC2\xA0";  // an ideographic and a no-break space
+  EXPECT_EQ(normalize(strip(true, true), text), "a b");
+  EXPECT_EQ(normalize(strip(true, false), text), "a b\n\xC2\xA0");
+  EXPECT_EQ(normalize(strip(false, true), text), " \xE3\x80\x80 a b");
+  EXPECT_EQ(normalize(strip(true, true), " \n "), "");
+}
+
+TEST(Normalizer, StripsAccentsOfDecomposedText) {
+  EXPECT_EQ(normalize({{"type", "StripAccents"}}, "llamo\xCC\x81 \xC3\xB3"), "llamo \xC3\xB3");
+  EXPECT_EQ(normalize(in_sequence("normalizers", {{{"type", "NFD"}}, {{"type", "StripAccents"}}}), "\xC3\xB3"), "o");
+}
+
+TEST(Normalizer, CleansControlsAsForTranslation) {
+  EXPECT_EQ(normalize({{"type", "Nmt"}},
+                      "a\x01\x7F\tb\r\xE2\x80\x8B\xEF\xBB\xBF"
+                      "c"),
+            "a b   c");
+}
+
 }  // namespace
 }  // namespace ballast

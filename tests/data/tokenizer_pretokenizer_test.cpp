@@ -14,7 +14,7 @@ using Words = std::vector<std::string>;
 Words cut(const nlohmann::json& description, const std::string& text) {
   const PreTokenizer pre_tokenizer(JsonView(description, "tokenizer.json", "pre_tokenizer"));
   WordList list;
-  pre_tokenizer.cut(text, list);
+  pre_tokenizer.cut(text, /*is_start=*/true, list);
   return Words(list.words.begin(), list.words.end());
 }
 
@@ -65,22 +65,50 @@ TEST(ByteLevel, PutsASpaceBeforeEachPieceWithoutOne) {
             (Words{" a", " b", " c"}));
 }
 
-TEST(PreTokenizer, MustEndInByteLevel) {
+TEST(PreTokenizer, RefusesStepsAfterByteLevelAndUnknownNames) {
   const auto line = [](const nlohmann::json& description) {
     return error_line<DataError>([&] { cut(description, "a"); });
   };
-  EXPECT_EQ(line(regex_split("-", "Removed")),
-            "data: tokenizer.json pre_tokenizer: the pre-tokenizer does not end in ByteLevel; got Split, need a "
-            "byte-level BPE tokenizer");
   EXPECT_EQ(line(in_sequence("pretokenizers", {byte_level(true), regex_split("-", "Removed")})),
             "data: tokenizer.json pre_tokenizer.pretokenizers[1]: ByteLevel must be the last pre-tokenizer; got Split "
             "after it");
-  EXPECT_EQ(line({{"type", "Metaspace"}}),
-            "data: tokenizer.json pre_tokenizer.type: this component is not supported; got Metaspace, need ByteLevel, "
-            "Split, Digits or Sequence");
   EXPECT_NE(
       line(in_sequence("pretokenizers", {regex_split("-", "Glued")})).find("behavior: unknown behavior; got Glued"),
       std::string::npos);
+}
+
+nlohmann::json metaspace(const std::string& scheme, bool splits = true) {
+  return {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", scheme}, {"split", splits}};
+}
+
+TEST(Metaspace, PutsItsMarkInFrontByTheScheme) {
+  EXPECT_EQ(cut(metaspace("always"), "ab  c d"), (Words{"_ab", "_", "_c", "_d"}));
+  EXPECT_EQ(cut(metaspace("always"), " ab_c"), (Words{"_ab", "_c"}));
+  EXPECT_EQ(cut(metaspace("never"), "ab c"), (Words{"ab", "_c"}));
+  EXPECT_EQ(cut(metaspace("always", false), "ab c"), (Words{"_ab_c"}));
+  EXPECT_EQ(cut(metaspace("always"), ""), (Words{}));
+  const nlohmann::json dash = regex_split("-", "Isolated");
+  EXPECT_EQ(cut(in_sequence("pretokenizers", {dash, metaspace("first")}), "a-b c"), (Words{"_a", "-", "b", "_c"}));
+  EXPECT_EQ(cut(in_sequence("pretokenizers", {dash, metaspace("always")}), "a-b"), (Words{"_a", "_-", "_b"}));
+}
+
+TEST(Metaspace, KnowsTheStartOfTheDocumentOnly) {
+  const nlohmann::json description = metaspace("first");
+  const PreTokenizer pre_tokenizer(JsonView(description, "tokenizer.json", "pre_tokenizer"));
+  WordList list;
+  pre_tokenizer.cut("ab c", /*is_start=*/false, list);
+  EXPECT_EQ(Words(list.words.begin(), list.words.end()), (Words{"ab", "_c"}));
+}
+
+// The examples of the library's documentation of its pre-tokenizers.
+TEST(PreTokenizer, CutsAtWhiteSpacePunctuationAndDelimiters) {
+  EXPECT_EQ(cut({{"type", "WhitespaceSplit"}}, "Hello there!\n x"), (Words{"Hello", "there!", "x"}));
+  EXPECT_EQ(cut({{"type", "Whitespace"}}, "Hello there!"), (Words{"Hello", "there", "!"}));
+  EXPECT_EQ(cut({{"type", "Punctuation"}}, "Hello?! a$"), (Words{"Hello", "?", "!", " a", "$"}));
+  EXPECT_EQ(cut({{"type", "CharDelimiterSplit"}, {"delimiter", "x"}}, "axxbxc"), (Words{"a", "b", "c"}));
+  EXPECT_EQ(cut({{"type", "Digits"}, {"individual_digits", false}}, "Call 123 please"),
+            (Words{"Call ", "123", " please"}));
+  EXPECT_EQ(PreTokenizer().ends_in_bytes(), false);
 }
 
 }  // namespace

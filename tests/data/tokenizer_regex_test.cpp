@@ -101,5 +101,23 @@ TEST(Regex, NamesWhatItCannotRead) {
   EXPECT_NE(line("\\xE4").find("up to 7F"), std::string::npos);
 }
 
+// In Rust's syntax an interval with a plus is possessive, and anchors are the ends of the text.
+TEST(Regex, FollowsRustWhereAsked) {
+  const auto ends = [](const std::string& expression, RegexSyntax syntax, const std::string& text) {
+    const std::optional<TextRange> match = Regex(expression, "test", syntax).find(text, 0);
+    return match ? static_cast<int>(match->end) : -1;
+  };
+  EXPECT_EQ(ends("\\d{1,3}+", RegexSyntax::kOniguruma, "12345"), 5);
+  EXPECT_EQ(ends("\\d{1,3}+", RegexSyntax::kRust, "12345"), 3);
+  EXPECT_EQ(ends("\\d{1,3}+3", RegexSyntax::kRust, "123"), -1);
+  EXPECT_EQ(ends("a$", RegexSyntax::kOniguruma, "a\nb"), 1);
+  EXPECT_EQ(ends("a$", RegexSyntax::kRust, "a\nb"), -1);
+  EXPECT_EQ(ends("a$", RegexSyntax::kRust, "a\n"), -1);
+  EXPECT_EQ(ends("^b", RegexSyntax::kOniguruma, "a\nb"), 3);
+  EXPECT_EQ(ends("^b", RegexSyntax::kRust, "a\nb"), -1);
+  EXPECT_NE(error_line<DataError>([] { Regex("(?m)a", "test", RegexSyntax::kRust); }).find("(?m is not supported"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace ballast

@@ -45,14 +45,15 @@ Areas parse_areas(const std::string& cmake) {
 /// Faults of one file of `area` (empty: outside src) with the contents `text`.
 std::vector<std::string> layout_faults(const std::string& text, const std::string& area, const Areas& areas) {
   std::vector<std::string> faults;
-  if (!text.starts_with("// SPDX-License-Identifier: Apache-2.0\n")) faults.push_back("the first line is no SPDX line");
+  if (!text.starts_with("// SPDX-License-Identifier: Apache-2.0\n"))
+    faults.emplace_back("the first line is no SPDX line");
   std::istringstream lines(text);
   const std::regex include(R"(^\s*#\s*include\s*[<"]([^">]+)[">])");
   std::smatch match;
   for (std::string line; std::getline(lines, line);) {
     if (!std::regex_search(line, match, include)) continue;
     const std::string header = match[1], folder = header.substr(0, header.find('/'));
-    if (header == "torch/torch.h") faults.push_back("includes torch/torch.h, half a minute of compiling");
+    if (header == "torch/torch.h") faults.emplace_back("includes torch/torch.h, half a minute of compiling");
     if (area.empty()) continue;
     const Area& self = areas.at(area);
     if (self.is_host && std::set<std::string>{"ATen", "torch", "c10", "caffe2"}.contains(folder)) {

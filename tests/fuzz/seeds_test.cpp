@@ -41,6 +41,8 @@ TEST_P(Seeds, AreReadOrRefusedWithOneKindOfError) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, Seeds,
                          testing::Values(Target{"yaml_values", yaml_values}, Target{"tokenizer_json", tokenizer_json},
+                                         Target{"sentencepiece_model", sentencepiece_model},
+                                         Target{"tiktoken_ranks", tiktoken_ranks},
                                          Target{"safetensors_header", safetensors_header},
                                          Target{"json_lines", json_lines}),
                          [](const auto& info) { return info.param.name; });

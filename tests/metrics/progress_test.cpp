@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -30,10 +31,18 @@ class PseudoTerminal {
     close(screen_);
   }
   int descriptor() const { return descriptor_; }
+  // What was written arrives a little later, the more so on a busy machine: a mark of our own tells the end.
   std::string shown() const {
-    char text[1000];
-    const ssize_t size = read(screen_, text, sizeof(text));
-    return size > 0 ? std::string(text, static_cast<size_t>(size)) : "";
+    constexpr char kEnd = '\1';
+    if (write(descriptor_, &kEnd, 1) != 1) return "";
+    std::string text;
+    pollfd waiting{screen_, POLLIN, 0};
+    while (!text.ends_with(kEnd) && poll(&waiting, 1, 10000) > 0) {
+      char part[1000];
+      const ssize_t size = read(screen_, part, sizeof(part));
+      if (size > 0) text.append(part, static_cast<size_t>(size));
+    }
+    return text.substr(0, text.find(kEnd));
   }
 
  private:

@@ -10,8 +10,8 @@
 namespace ballast {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Series series_of(const std::vector<double>& values) {
   Series series;
@@ -47,8 +47,8 @@ TEST(Downsample, KeepsExtremesEndsAndTheFirstValueOfABucketThatIsNotFinite) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(0.37 * static_cast<double>(i));
   values[437] = 50;
   values[438] = -50;
-  values[712] = kNan;
-  values[713] = kInf;
+  values[712] = kNoNumber;
+  values[713] = kInfinity;
   const Series kept = downsample(series_of(values), 10);
   EXPECT_LE(kept.size(), 10U * 3 + 2);
   std::vector<int64_t> steps;
@@ -60,7 +60,7 @@ TEST(Downsample, KeepsExtremesEndsAndTheFirstValueOfABucketThatIsNotFinite) {
   EXPECT_EQ(std::find(steps.begin(), steps.end(), 713), steps.end());
   // Each hundred steps are one bucket: their extremes are there.
   for (int bucket = 0; bucket < 10; ++bucket) {
-    double lowest = kInf, highest = -kInf, kept_lowest = kInf, kept_highest = -kInf;
+    double lowest = kInfinity, highest = -kInfinity, kept_lowest = kInfinity, kept_highest = -kInfinity;
     for (int i = 100 * bucket; i < 100 * bucket + 100; ++i) {
       if (!std::isfinite(values[i])) continue;
       lowest = std::min(lowest, values[i]);
@@ -78,7 +78,7 @@ TEST(Downsample, KeepsExtremesEndsAndTheFirstValueOfABucketThatIsNotFinite) {
 
 // Worked by hand with span 3, so a = 1/2: 8; (8/4 + 4/2) / (3/4) = 16/3; (8/8 + 4/4 + 2/2) / (7/8) = 24/7.
 TEST(ExponentialMean, WeighsFiniteValuesByAge) {
-  const std::vector<double> means = exponential_mean(series_of({kNan, 8, 4, kInf, 2}), 3);
+  const std::vector<double> means = exponential_mean(series_of({kNoNumber, 8, 4, kInfinity, 2}), 3);
   ASSERT_EQ(means.size(), 5U);
   EXPECT_TRUE(std::isnan(means[0]));
   EXPECT_DOUBLE_EQ(means[1], 8);
@@ -138,7 +138,7 @@ TEST(Chart, DrawsPointsWhereTheAxesSay) {
 
 TEST(Chart, MarksValuesThatAreNotFiniteAndBreaksTheLine) {
   const std::string html =
-      chart_html({"t", "", ChartScale::kLinear, {{"a", series_of({1, 2, kNan, kInf, 3}), false}}, {}, {}});
+      chart_html({"t", "", ChartScale::kLinear, {{"a", series_of({1, 2, kNoNumber, kInfinity, 3}), false}}, {}, {}});
   EXPECT_NE(html.find("2 values are not finite, the first at step 2"), std::string::npos);
   EXPECT_NE(html.find("<path class=\"dots bad\" d=\"M2000 0h0M3000 0h0\"/>"), std::string::npos) << html;
   const size_t line = html.find("<path class=\"line c0\"");
@@ -147,7 +147,7 @@ TEST(Chart, MarksValuesThatAreNotFiniteAndBreaksTheLine) {
 }
 
 TEST(Chart, StandsWithoutAFiniteValueAndWithASinglePoint) {
-  for (const double value : {kNan, kInf, 0.0, -3.0, 1e308, 5e-324}) {
+  for (const double value : {kNoNumber, kInfinity, 0.0, -3.0, 1e308, 5e-324}) {
     for (const ChartScale scale : {ChartScale::kLinear, ChartScale::kFromZero, ChartScale::kLog}) {
       const std::string html = chart_html({"t", "", scale, {{"a", series_of({value})}}, {}, {}});
       for (const char* part : {"nan%", "inf%", "=nan", "=inf"}) EXPECT_EQ(html.find(part), std::string::npos) << html;

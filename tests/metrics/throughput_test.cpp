@@ -226,5 +226,15 @@ TEST(PeakTflops, TakesTheConfiguredPeakFirst) {
   EXPECT_EQ(peak_tflops(config, "cpu"), 700.0);
 }
 
+TEST(PeakLine, NamesThePeakAndItsSource) {
+  Config config;
+  EXPECT_EQ(peak_line(config, "AMD EPYC 7763"), std::nullopt);
+  EXPECT_EQ(peak_line(config, "NVIDIA A40"),
+            "peak: 149.7 TFLOP/s a device (dense bf16 of NVIDIA A40 by its data sheet)");
+  config.peak_tflops_per_device = 700;
+  config.set_origin("peak_tflops_per_device", "run.yml:3");
+  EXPECT_EQ(peak_line(config, "NVIDIA A40"), "peak: 700 TFLOP/s a device (peak_tflops_per_device, run.yml:3)");
+}
+
 }  // namespace
 }  // namespace ballast

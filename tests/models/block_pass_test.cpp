@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "errors/errors.h"
+#include "ops/linear.h"
+#include "ops/peak_memory.h"
 #include "support/tiny_model.h"
 
 namespace ballast {
@@ -94,6 +96,58 @@ TEST(RunBlock, SideOutputsReachLaterBlocksUnderRematerialization) {
     gradients.push_back(unit->parameters()[0].gradient);
   }
   EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
+}
+
+// Two products, each told by its name; `formed` counts those that are not given.
+BlockBody named_body(const UnitPtr& unit, std::vector<int>* formed) {
+  return [unit = unit.get(), formed](const std::vector<at::Tensor>& inputs, BlockPass& pass) {
+    const at::Tensor weight = unit->gather()[0];
+    const auto product = [&](NamedTensor name, size_t number, const at::Tensor& x) {
+      return pass.named({name}, [&](const BlockPass::Tensors& given) -> BlockPass::Tensors {
+        if (given.empty() || !given[0].defined()) ++(*formed)[number];
+        return {linear(x, weight, {}, given)};
+      })[0];
+    };
+    const at::Tensor h = at::tanh(product(NamedTensor::kQueryProj, 0, inputs[0]));
+    const at::Tensor keeps = pass.decide([&] { return h.gt(0); });
+    return std::vector<at::Tensor>{product(NamedTensor::kOutProj, 1, at::where(keeps, h, h * 0.5)).square()};
+  };
+}
+
+TEST(RunBlock, FormsKeptTensorsOnceAndKeepsGradientsBitEqual) {
+  using enum NamedTensor;
+  std::vector<at::Tensor> gradients, input_gradients;
+  const auto step = [&](bool rematerializes, const NamedTensors& kept) {
+    const UnitPtr unit = matrix_unit(6);
+    std::vector<int> formed(2, 0);
+    const at::Tensor x = at::linspace(-1, 1, 24, at::kDouble).reshape({4, 6}).set_requires_grad(true);
+    run_block(named_body(unit, &formed), {x}, rematerializes, kept)[0].sum().backward();
+    gradients.push_back(unit->parameters()[0].gradient);
+    input_gradients.push_back(x.grad());
+    return formed;
+  };
+  EXPECT_EQ(step(false, {}), (std::vector<int>{1, 1}));
+  EXPECT_EQ(step(true, {}), (std::vector<int>{2, 2}));
+  EXPECT_EQ(step(true, {kQueryProj}), (std::vector<int>{1, 2}));
+  EXPECT_EQ(step(true, {kOutProj, kMlpwo}), (std::vector<int>{2, 1}));
+  EXPECT_EQ(step(true, {kQueryProj, kOutProj}), (std::vector<int>{1, 1}));
+  for (size_t i = 1; i < gradients.size(); ++i) {
+    EXPECT_TRUE(at::equal(gradients[i], gradients[0])) << i;
+    EXPECT_TRUE(at::equal(input_gradients[i], input_gradients[0])) << i;
+  }
+}
+
+TEST(RunBlock, GivesKeptMemoryBackAfterTheBackwardPassWhileTheLossLives) {
+  const UnitPtr unit = matrix_unit(6);
+  std::vector<int> formed(2, 0);
+  const at::Tensor x = at::ones({4, 6}, at::kDouble).set_requires_grad(true);
+  PeakMemory& memory = PeakMemory::installed();
+  const int64_t before = memory.live();
+  const at::Tensor loss = run_block(named_body(unit, &formed), {x}, true, {NamedTensor::kQueryProj})[0].sum();
+  EXPECT_GT(memory.live() - before, 4 * 6 * 8);
+  loss.backward();
+  const int64_t gradients = (4 * 6 + 6 * 6) * 8;
+  EXPECT_LT(memory.live() - before, gradients + 4 * 6 * 8) << "the loss and the sinks alone";
 }
 
 TEST(RunBlock, PassesExceptionsOfTheSecondRunOn) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "models/dense_ffn.h"
 #include "ops/rms_norm.h"
 #include "support/tiny_model.h"
 #include "tensor/random_stream.h"
@@ -98,6 +99,43 @@ TEST(Block, PostNormActsOnTheBranchBeforeTheResidual) {
   }
   scaled.unit->drop_copies();
   EXPECT_LE((plain(x) - scaled(x)).abs().max().item<double>(), 1e-12);
+}
+
+// x -> w_down * silu(min(w_gate x, c)) * clip(w_up x, -c, c) with weights 3, -4, 2 and c = 2.
+TEST(DenseFfn, ClipsTheGateFromAboveAndUpOnBothSides) {
+  UnitBuilder builder("", 1.0);
+  const DenseFfn ffn({.mlp_dim = 1, .activation_limit = 2}, 1, builder);
+  const auto batch = tiny_context(*tiny_decoder(tiny_spec()), tiny_batch(1, 2));
+  BlockPass pass(true, false, nullptr);
+  BlockContext context{.layer = 0, .batch = *batch, .pass = pass, .buffers = {}};
+  UnitWeights weights;
+  for (const double value : {3.0, -4.0, 2.0}) {
+    weights.push_back(at::full({1, 1}, value, at::kDouble).set_requires_grad(true));
+  }
+  const at::Tensor x = at::tensor({1.0, -1.0, 0.25}, at::kDouble).view({1, 3, 1});
+  const at::Tensor y = ffn.forward(x, weights, context).flatten();
+  EXPECT_NEAR(y[0].item<double>(), -7.046376623823059, 1e-12);   // gate 3 -> 2, up -4 -> -2
+  EXPECT_NEAR(y[1].item<double>(), -0.5691104781308014, 1e-12);  // gate -3 stays, up 4 -> 2
+  EXPECT_NEAR(y[2].item<double>(), -1.0187680487630895, 1e-12);  // nothing is clipped
+  y.narrow(0, 0, 2).sum().backward();
+  EXPECT_EQ(weights[1].grad().item<double>(), 0.0) << "a clipped value has no slope";
+  // silu'(-3) * -1 * 2 * 2
+  EXPECT_NEAR(weights[0].grad().item<double>(), 0.35241642406067847, 1e-12);
+}
+
+// An RMS norm without weight is one whose weight is 1.
+TEST(AttentionLayer, NormsWithoutWeightsHaveFactorOne) {
+  LayerSpec layer = tiny_spec().layers[1];
+  auto& attention = std::get<AttentionSpec>(layer.mixer);
+  attention.qk_norm = QkNormKind::kPerHead;
+  attention.q_norm.name = "q_norm";
+  attention.k_norm.name = "k_norm";
+  const BlockRun with(layer);
+  attention.q_norm.has_weight = attention.k_norm.has_weight = false;
+  const BlockRun without(layer);
+  EXPECT_EQ(with.unit->parameters().size(), without.unit->parameters().size() + 2);
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(at::equal(with(stream()), without(stream())));
 }
 
 }  // namespace

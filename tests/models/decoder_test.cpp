@@ -64,8 +64,16 @@ TEST(Decoder, VocabularyTilesGiveEqualLossAndGradients) {
 // Central differences of the whole decoder in fp64, for some elements of every parameter.
 TEST(Decoder, GradientsEqualFiniteDifferencesInDouble) {
   const HostBatch batch = tiny_batch(2, 10);
-  for (const bool is_tied : {false, true}) {
-    const auto decoder = tiny_decoder(tiny_spec(is_tied), {.rematerializes = true}, at::kDouble);
+  DecoderSpec unusual = tiny_spec();
+  for (LayerSpec& layer : unusual.layers) {
+    auto& attention = std::get<AttentionSpec>(layer.mixer);
+    attention.has_sinks = true;
+    attention.qk_norm = QkNormKind::kPerHead;
+    attention.q_norm = attention.k_norm = {.name = "norm", .has_weight = false};
+    std::get<DenseFfnSpec>(layer.ffn).activation_limit = 0.5;
+  }
+  for (const DecoderSpec& spec : {tiny_spec(), tiny_spec(/*is_head_tied=*/true), unusual}) {
+    const auto decoder = tiny_decoder(spec, {.rematerializes = true}, at::kDouble);
     run(*decoder, batch);
     const auto value = [&] {
       const at::NoGradGuard no_grad;
@@ -137,6 +145,44 @@ TEST(Decoder, BfloatActivationsStayNearFloat) {
     for (const UnitPtr& unit : decoder.units()) {
       for (const Parameter& parameter : unit->parameters()) EXPECT_EQ(parameter.gradient.scalar_type(), at::kFloat);
     }
+  }
+}
+
+// The head by plain tensor operations in fp64, from hidden states of bf16: its weights are rounded to bf16 or not.
+TEST(Decoder, HeadInFloatReadsWeightsThatAreNotRounded) {
+  const at::NoGradGuard no_grad;
+  const HostBatch batch = tiny_batch(3, 12);
+  const Precision precision{
+      .activation = at::kBFloat16, .weight = at::kFloat, .product = at::kFloat, .master = at::kFloat};
+  for (const bool is_tied : {false, true}) {
+    std::vector<at::Tensor> hiddens;
+    std::vector<double> losses;
+    for (const bool in_fp32 : {false, true}) {
+      DecoderSpec spec = tiny_spec(is_tied);
+      spec.logits_dot_in_fp32 = in_fp32;
+      Decoder decoder(spec, precision, single_rank_world(), at::Device(at::kCPU), {});
+      initialize_parameters(decoder.units(), 7);
+      const BatchContextPtr context = tiny_context(decoder, batch);
+      LayerStats stats;
+      const at::Tensor hidden = decoder.hidden_states(context, stats);
+      hiddens.push_back(hidden);
+      const auto tokens = static_cast<double>(batch.loss_tokens());
+      losses.push_back(decoder.loss(hidden, *context, {.loss_tokens = tokens}, 0).terms.objective().item<double>());
+
+      at::Tensor head =
+          is_tied ? decoder.units().front()->parameters()[0].master : decoder.units().back()->parameters()[1].master;
+      if (!in_fp32) head = head.to(at::kBFloat16);
+      const at::Tensor wide = hidden.to(at::kFloat);
+      const at::Tensor normed = (wide * (wide.square().mean(-1, true) + 1e-5).rsqrt()).to(at::kBFloat16);
+      const at::Tensor logits_NV = at::matmul(normed.flatten(0, 1).to(at::kDouble), head.to(at::kDouble).t());
+      const at::Tensor ce_N =
+          -at::log_softmax(logits_NV, -1).gather(1, context->target_N.unsqueeze(1)).squeeze(1) * context->counts_N;
+      EXPECT_NEAR(losses.back() / (ce_N.sum().item<double>() / tokens), 1.0, 1e-6);
+      // Without it the probe's logits are rounded to bf16.
+      EXPECT_LE(relative_gap(decoder.logits(hidden).flatten(0, 1), logits_NV), in_fp32 ? 1e-6 : 4e-3);
+    }
+    EXPECT_TRUE(at::equal(hiddens[0], hiddens[1])) << "only the head is wide";
+    EXPECT_GT(std::abs(losses[0] - losses[1]), 1e-6 * losses[0]);
   }
 }
 

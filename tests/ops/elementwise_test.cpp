@@ -84,6 +84,16 @@ TEST(GatedActivation, GradientsMatchFiniteDifferences) {
   }
 }
 
+TEST(GatedActivation, OfBfloatIsComputedInFloatAndRoundedOnce) {
+  const at::Tensor gate = normal({9, 13}, 4, at::kBFloat16), up = normal({9, 13}, 5, at::kBFloat16);
+  for (const Activation kind : kActivations) {
+    const at::Tensor exact = activation(gate.to(at::kDouble), kind) * up.to(at::kDouble);
+    const at::Tensor gap = (gated_activation(gate, up, kind).to(at::kDouble) - exact).abs();
+    // One rounding to 8 bits: at most 2^-8 of the value.
+    EXPECT_LE((gap - exact.abs() * 0x1p-8).max().item<double>(), 1e-6) << static_cast<int>(kind);
+  }
+}
+
 TEST(GatedActivation, ValueIsActOfGateTimesUp) {
   const at::Tensor gate = at::tensor({1.0, 2.0}, at::kDouble), up = at::tensor({3.0, -0.5}, at::kDouble);
   const at::Tensor y = gated_activation(gate, up, Activation::kSilu);

@@ -34,6 +34,7 @@ class PeakMemory final : public c10::Allocator {
   /// Bytes above what was live at the last reset.
   int64_t peak() const { return peak_ - base_; }
   int64_t largest() const { return largest_; }
+  int64_t live() const { return live_; }
 
   c10::DataPtr allocate(size_t bytes) override {
     void* data = bytes > 0 ? c10::alloc_cpu(bytes) : nullptr;

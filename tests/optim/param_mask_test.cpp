@@ -94,8 +94,16 @@ TEST(ParamMask, PathsOfAQueryProjectionAreComplete) {
 }
 
 TEST(ParamMask, NameUnknownToMaxTextHasTwoSpellings) {
-  EXPECT_EQ(parameter_paths("model.layers.0.self_attn.sinks"),
-            (std::vector<std::string>{"model.layers.0.self_attn.sinks", "model/layers/0/self_attn/sinks"}));
+  EXPECT_EQ(parameter_paths("model.layers.0.mixer.decay"),
+            (std::vector<std::string>{"model.layers.0.mixer.decay", "model/layers/0/mixer/decay"}));
+}
+
+TEST(ParamMask, SinksBelongToTheAttentionItself) {
+  const std::vector<std::string> paths = parameter_paths("model.layers.0.self_attn.sinks");
+  for (const char* path : {"model/layers/0/self_attn/sinks", "params/params/decoder/layers_0/self_attention/sinks",
+                           "decoder/layers/attention/sinks"}) {
+    EXPECT_NE(std::find(paths.begin(), paths.end(), path), paths.end()) << path;
+  }
 }
 
 TEST(ParamMask, PatternWithoutAMatchWarns) {

@@ -13,6 +13,36 @@ using testing::small_spec;
 using testing::windows_of;
 using Windows = std::vector<int64_t>;
 
+TEST(DecoderSpec, TakesSinksClippingAndNormsWithoutWeights) {
+  const DecoderSpec plain = small_spec({"use_qk_norm=true"});
+  const DecoderSpec spec = small_spec({"use_qk_norm=true", "qk_norm_with_scale=false", "attention_sink=true",
+                                       "mlp_activations_limit=7", "logits_dot_in_fp32=true"});
+  EXPECT_TRUE(attention_of(spec, 3).has_sinks);
+  EXPECT_TRUE(attention_of(spec, 3).q_norm.exists());
+  EXPECT_FALSE(attention_of(spec, 3).q_norm.has_weight);
+  EXPECT_FALSE(attention_of(spec, 3).k_norm.has_weight);
+  EXPECT_TRUE(spec.layers[3].pre_mixer_norm.has_weight);
+  EXPECT_EQ(ffn_of(spec, 0).activation_limit, 7.0);
+  EXPECT_EQ(ffn_of(small_spec({"mlp_activations_limit=0"}), 0).activation_limit, 0.0);
+  EXPECT_TRUE(spec.logits_dot_in_fp32);
+  // 4 layers: a sink a query head more, two norms of width 8 less.
+  EXPECT_EQ(count_parameters(spec) - count_parameters(plain), 4 * (4 - 2 * 8));
+  EXPECT_EQ(
+      small_error({"mlp_activations=[relu]", "mlp_activations_limit=7"}),
+      "config: command line mlp_activations_limit: only a gated feed-forward layer is clipped; got 7, need -1, or "
+      "mlp_activations=[relu, linear]");
+}
+
+TEST(DecoderSpec, TakesThePatternOfTheFamilyOnly) {
+  EXPECT_EQ(small_spec({"inhomogeneous_layer_cycle_interval=1"}).layers.size(), 4);
+  EXPECT_EQ(small_error({"inhomogeneous_layer_cycle_interval=4"}),
+            "config: command line inhomogeneous_layer_cycle_interval: decoder_block=llama2 has another pattern of "
+            "layers; got 4, need 1");
+  EXPECT_EQ(small_spec({"decoder_block=olmo3", "sliding_window_size=8", "inhomogeneous_layer_cycle_interval=4"})
+                .layers.size(),
+            4);
+}
+
 TEST(DecoderSpec, DescribesTheDecoderOfBaseYml) {
   const DecoderSpec spec = testing::spec_of({});
   EXPECT_EQ(spec.vocab_size, 32000);
@@ -138,7 +168,7 @@ TEST(DecoderSpec, SharesEqualRotationsAndKeepsUnlikeOnesApart) {
   const std::vector<std::string> olmo = {"decoder_block=olmo3", "sliding_window_size=16", "rope_type=yarn"};
   EXPECT_EQ(small_spec(olmo).ropes.size(), 1);
   std::vector<std::string> local = olmo;
-  local.push_back("local_rope_type=default");
+  local.emplace_back("local_rope_type=default");
   const DecoderSpec spec = small_spec(local);
   ASSERT_EQ(spec.ropes.size(), 2);
   EXPECT_EQ(spec.ropes.at(static_cast<size_t>(attention_of(spec, 0).rope)).scaling, RopeScaling::kDefault);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,10 +49,15 @@ class ProgramFolder {
     return path_ / name;
   }
 
-  /// Starts the program; wait_for() must follow.
-  pid_t start(const std::vector<std::string>& arguments) const {
+  /// Starts the program; wait_for() must follow. With `most_file_bytes` no file may grow beyond, as on a full disk.
+  pid_t start(const std::vector<std::string>& arguments, rlim_t most_file_bytes = RLIM_INFINITY) const {
     const pid_t child = fork();
     if (child != 0) return child;
+    if (most_file_bytes != RLIM_INFINITY) {
+      const rlimit limit = {most_file_bytes, most_file_bytes};
+      setrlimit(RLIMIT_FSIZE, &limit);
+      signal(SIGXFSZ, SIG_IGN);  // the write fails with EFBIG instead
+    }
     if (chdir(path_.c_str()) != 0) _exit(126);
     for (const auto& [name, descriptor] : {std::pair{"stdout.txt", STDOUT_FILENO}, {"stderr.txt", STDERR_FILENO}}) {
       const int opened = open(name, O_CREAT | O_TRUNC | O_WRONLY, 0600);
@@ -75,6 +81,9 @@ class ProgramFolder {
   }
 
   ProgramResult run(const std::vector<std::string>& arguments) const { return wait_for(start(arguments)); }
+  ProgramResult run_limited(const std::vector<std::string>& arguments, rlim_t most_file_bytes) const {
+    return wait_for(start(arguments, most_file_bytes));
+  }
 
  private:
   std::filesystem::path path_;

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encodes many texts on several threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "data/tokenizer.h"
+
+namespace ballast {
+
+/// Threads worth having on this machine: the processors this process may use.
+int num_encode_threads();
+
+/// The ids of each text, in order, whatever `num_threads` (>= 1) is. With one thread nothing is started.
+/// @throws what Tokenizer::encode threw for the first text that failed
+std::vector<std::vector<int32_t>> encode_all(const Tokenizer& tokenizer, std::span<const std::string_view> texts,
+                                             bool add_special_tokens, int num_threads);
+
+}  // namespace ballast

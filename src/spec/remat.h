@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tensors a block keeps for its backward pass, from remat_policy and its per-tensor keys.
+#pragma once
+
+#include <set>
+
+#include "config/config.h"
+
+namespace ballast {
+
+/// Tensors inside a block that a policy can name, as MaxText's keys call them.
+enum class NamedTensor {
+  kQueryProj,
+  kKeyProj,
+  kValueProj,
+  kContext,  ///< output of the attention kernel, with what its backward needs beside it
+  kOutProj,
+  kMlpwi,   ///< the only input projection of a feed-forward layer without a gate
+  kMlpwi0,  ///< gate
+  kMlpwi1,  ///< up
+  kMlpwo,   ///< down
+};
+
+using NamedTensors = std::set<NamedTensor>;
+
+struct RematPlan {
+  bool rematerializes = true;  ///< a block is run again in the backward pass
+  NamedTensors kept;           ///< ... which then reads these from the first run
+};
+
+/// The plan of a configuration. A fused name (qkv_proj, kv_proj, mlpwi) stands for its parts.
+RematPlan make_remat_plan(const Config& config);
+
+}  // namespace ballast
