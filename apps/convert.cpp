@@ -105,32 +105,32 @@ void convert_newest(const fs::path& checkpoints, const ConvertArguments& argumen
 
 }  // namespace
 
-int run_convert(const Arguments& words) {
-  const ConvertArguments arguments = parse_convert(words);
+int run_convert(const Arguments& arguments) {
+  const ConvertArguments parsed = parse_convert(arguments);
   return_freed_memory();
-  const fs::path& from = arguments.from;
+  const fs::path& from = parsed.from;
   if (!fs::exists(from)) throw_file_error(ErrorKind::kCheckpoint, from, {.what = "does not exist"});
-  check_free_folder(arguments.to, ErrorKind::kCheckpoint);
+  check_free_folder(parsed.to, ErrorKind::kCheckpoint);
   if (is_checkpoint_folder(from)) {
-    convert_to_hf(CheckpointReader(from), arguments.to, arguments.options);
+    convert_to_hf(CheckpointReader(from), parsed.to, parsed.options);
   } else if (fs::is_regular_file(from / "config.json")) {
-    if (arguments.asks_for_names) {
-      convert_hf_to_hf(from, arguments.to, arguments.options);
-    } else if (arguments.hf_option.empty()) {
-      convert_to_checkpoint(from, arguments.to);
+    if (parsed.asks_for_names) {
+      convert_hf_to_hf(from, parsed.to, parsed.options);
+    } else if (parsed.hf_option.empty()) {
+      convert_to_checkpoint(from, parsed.to);
     } else {
-      refuse_argument(arguments.hf_option + " has no meaning for a checkpoint, which holds float32 in one file",
+      refuse_argument(parsed.hf_option + " has no meaning for a checkpoint, which holds float32 in one file",
                       from.string() + ", a Hugging Face folder", "--names hf to write a Hugging Face folder again");
     }
   } else if (const fs::path checkpoints = find_checkpoints(from); !checkpoints.empty()) {
-    convert_newest(checkpoints, arguments);
+    convert_newest(checkpoints, parsed);
   } else {
     throw_file_error(ErrorKind::kCheckpoint, from,
                      {.what = "is neither a checkpoint nor a Hugging Face folder",
                       .got = {},
                       .need = "a folder with manifest.json or config.json, or the folder of a run"});
   }
-  std::printf("%s\n", arguments.to.c_str());
+  std::printf("%s\n", parsed.to.c_str());
   return 0;
 }
 

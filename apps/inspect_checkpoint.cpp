@@ -61,6 +61,7 @@ void inspect_checkpoint(const fs::path& folder, bool verifies) {
   std::printf("files\n");
   print_table(rows);
   std::vector<StoredTensor> tensors;
+  tensors.reserve(manifest.tensors.size());
   for (const ManifestTensor& entry : manifest.tensors) tensors.push_back(entry.tensor);
   std::printf("tensors\n");
   print_tensors(tensors);

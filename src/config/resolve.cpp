@@ -228,6 +228,13 @@ Config resolve_config(const std::vector<std::string>& arguments, const ConfigOpt
   return config_from_layers(command_line, files, path, complete);
 }
 
+Config config_from_file(const std::string& path, const ConfigOptions& options) {
+  ConfigOptions complete = options;
+  if (complete.configs_folder.empty()) complete.configs_folder = find_configs_folder();
+  const Layer files = checked_names(read_config_chain(path, complete.configs_folder));
+  return config_from_layers({}, files, path, complete);
+}
+
 Config config_from_pairs(const std::vector<std::string>& pairs) {
   ConfigOptions options;
   options.environment.emplace();

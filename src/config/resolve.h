@@ -28,6 +28,9 @@ struct ConfigOptions {
 /// @throws ConfigError, one line that names file and line, or the origin, of the value at fault
 Config resolve_config(const std::vector<std::string>& arguments, const ConfigOptions& options);
 
+/// The same of one file alone.
+Config config_from_file(const std::string& path, const ConfigOptions& options);
+
 /// As a command line over the defaults: no file, no environment and, without `options`, no check for a run.
 /// hf_model_path and model_name work.
 Config config_from_pairs(const std::vector<std::string>& pairs);

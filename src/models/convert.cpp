@@ -43,12 +43,19 @@ int copy_tokenizer(const fs::path& from, const fs::path& to) {
   return count;
 }
 
-/// The folder of a run's tokenizer; empty if it is not on this machine.
-fs::path tokenizer_folder(const std::string& path) {
-  if (fs::is_directory(path)) return path;
-  if (fs::exists(path)) return fs::absolute(path).parent_path();
+/// Copies the tokenizer that a run names: a folder's files, or a file with those beside it. A file of another name gets
+/// the one that transformers looks for.
+/// @return the number of files; 0 if the tokenizer is not on this machine
+int copy_run_tokenizer(const std::string& path, const fs::path& to) {
+  if (fs::is_directory(path)) return copy_tokenizer(path, to);
+  if (fs::is_regular_file(path)) {
+    const int count = copy_tokenizer(fs::absolute(path).parent_path(), to);
+    const bool is_model = fs::path(path).extension() == ".model";
+    write_text(to / (is_model ? "tokenizer.model" : "tokenizer.json"), MappedFile(path, kConvertKind).text());
+    return count + 1;
+  }
   const std::optional<std::string> cached = find_in_hf_cache("models", path, "tokenizer.json");
-  return cached ? fs::path(*cached).parent_path() : fs::path();
+  return cached ? copy_tokenizer(fs::path(*cached).parent_path(), to) : 0;
 }
 
 /// Ids of the tokens with a role, as far as the tokenizer can be read.
@@ -66,9 +73,8 @@ void find_token_ids(const std::string& path, HfExport& more) {
 /// Tokenizer files into `folder`, and the ids they give into `more`.
 void export_tokenizer(const std::string& path, const fs::path& folder, HfExport& more) {
   if (path.empty()) return;
-  const fs::path source = tokenizer_folder(path);
-  if (source.empty() || copy_tokenizer(source, folder) == 0) {
-    log_info("convert: tokenizer_path " + path + " is not there; no tokenizer is copied");
+  if (copy_run_tokenizer(path, folder) == 0) {
+    log_info("convert: no tokenizer file at tokenizer_path " + path + "; none is copied");
     return;
   }
   find_token_ids(path, more);
@@ -86,7 +92,7 @@ Config config_of_checkpoint(const CheckpointReader& reader) {
   ConfigOptions options;
   options.environment.emplace();
   options.needs_data = false;
-  return resolve_config({(reader.folder() / kConfigName).string()}, options);
+  return config_from_file((reader.folder() / kConfigName).string(), options);
 }
 
 void convert_to_hf(const CheckpointReader& from, const fs::path& to, const HfWriteOptions& options) {

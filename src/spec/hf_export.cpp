@@ -180,11 +180,10 @@ const KeyInfo* find_culprit(const Config& config, const Config& readable) {
 [[noreturn]] void refuse(const Config& config, const HfFamily& family, const Json& root) {
   const std::string what = "no model type of Hugging Face can say this";
   const ReadBack back = read_back(root);
-  const KeyInfo* key = back.config ? find_culprit(config, *back.config) : nullptr;
+  if (!back.config) fail_spec(config, "decoder_block", what + ": " + back.fault, config.decoder_block, "");
+  const KeyInfo* key = find_culprit(config, *back.config);
   if (key == nullptr) {
-    fail_spec(config, "decoder_block",
-              what + (back.fault.empty() ? " together with the other keys" : ": " + back.fault), config.decoder_block,
-              "");
+    fail_spec(config, "decoder_block", what + " together with the other keys", config.decoder_block, "");
   }
   fail_spec(config, std::string(key->name), what, to_text(get_value(config, *key)),
             to_text(get_value(*back.config, *key)) + ", as model_type " + family.model_type);

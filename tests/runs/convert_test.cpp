@@ -85,8 +85,8 @@ TEST(Convert, NarrowTypesComeBackBitEqual) {
 
 TEST(Convert, ShardsHoldTheSameTensors) {
   const ProgramFolder folder;
-  expect_converted(folder, {kGolden + "llama", "whole"});
-  expect_converted(folder, {"whole", "shards", "--max_shard_size", "10KB"});
+  expect_converted(folder, {kGolden + "llama", "a=b/whole"});  // a path that looks like a key
+  expect_converted(folder, {"a=b/whole", "shards", "--max_shard_size", "10KB"});
   EXPECT_EQ(tensors_of(folder.path() / "shards"), tensors_of(kGolden + "llama"));
   EXPECT_FALSE(fs::exists(folder.path() / "shards/model.safetensors"));
   const json index = json::parse(read_text(folder.path() / "shards/model.safetensors.index.json"));
@@ -105,7 +105,7 @@ TEST(Convert, ShardsHoldTheSameTensors) {
   // Shards are joined again, and their checkpoint is that of the whole file.
   expect_converted(folder, {"shards", "again"});
   EXPECT_EQ(read_text(folder.path() / "again/model-r00000.safetensors"),
-            read_text(folder.path() / "whole/model-r00000.safetensors"));
+            read_text(folder.path() / "a=b/whole/model-r00000.safetensors"));
 }
 
 /// Losses of two steps that start from the given weights.
@@ -139,9 +139,9 @@ TEST(Convert, TakesTheNewestUsableCheckpointOfARun) {
   const ProgramFolder folder;
   folder.file("tokenizer_config.json", R"({"bos_token": "<|bos|>", "eos_token": "<|eos|>"})");
   const fs::path tokenizer = fs::path(BALLAST_SOURCE_DIR) / "examples/data/kjv/tokenizer.json";
-  fs::copy_file(tokenizer, folder.path() / "tokenizer.json");
+  fs::copy_file(tokenizer, folder.path() / "own.json");
   const std::vector<std::string> keys = {"enable_checkpointing=true", "checkpoint_period=2",
-                                         "tokenizer_path=" + (folder.path() / "tokenizer.json").string()};
+                                         "tokenizer_path=" + (folder.path() / "own.json").string()};
   ASSERT_EQ(folder.run(tiny_run(keys)).exit_code, 0);
   const ProgramResult newest = folder.run({"convert", "out/t/", "newest/"});
   ASSERT_EQ(newest.exit_code, 0) << newest.err;
