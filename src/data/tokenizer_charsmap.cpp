@@ -107,8 +107,7 @@ void Charsmap::apply(std::string& text) const {
   const std::string_view all = text;
   size_t start = 0;
   while (start < all.size()) {
-    // Between plain characters there is always a border, but for CR LF, and CR stands alone here only if nothing
-    // follows that it could join.
+    // Two plain characters share a grapheme only if they are CR LF.
     const auto byte = static_cast<unsigned char>(all[start]);
     const bool is_alone =
         byte < 0x80 && byte != '\r' && (start + 1 == all.size() || static_cast<unsigned char>(all[start + 1]) < 0x80);

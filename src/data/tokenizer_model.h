@@ -2,6 +2,7 @@
 // What turns a word into ids: the `model` of a tokenizer, behind one interface, and the buffers it works with.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>

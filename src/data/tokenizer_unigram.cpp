@@ -37,6 +37,7 @@ UnigramModel::UnigramModel(const JsonView& model) : where_(model.where()) {
 void UnigramModel::read_vocab(const JsonView& vocab) {
   const size_t count = vocab.size();
   if (count > static_cast<size_t>(std::numeric_limits<int32_t>::max()) - 1) vocab.fail("has too many pieces");
+  if (count == 0) vocab.fail("has no pieces");
   pieces_.reserve(count);
   scores_.reserve(count);
   double lowest = std::numeric_limits<double>::infinity();

@@ -23,7 +23,8 @@ class JsonView;
 class UnigramModel : public TokenModel {
  public:
   /// @param model  the member `model`; the place of a piece in `vocab` is its id
-  /// @throws DataError naming the JSON path: wrong types, a score that is no finite number, unk_id outside the list
+  /// @throws DataError naming the JSON path: no pieces, wrong types, a score that is no finite number, unk_id outside
+  /// the list
   explicit UnigramModel(const JsonView& model);
 
   std::optional<int32_t> id_of(const std::string& token) const override;

@@ -88,6 +88,8 @@ TEST(Unigram, RefusesBrokenVocabularies) {
   model["vocab"][1] = {"a", "0"};
   EXPECT_EQ(fault_of(model),
             "data: tokenizer.json model.vocab[1]: not a piece; got [\"a\",\"0\"], need [\"piece\", score]");
+  model["vocab"] = nlohmann::json::array();
+  EXPECT_EQ(fault_of(model), "data: tokenizer.json model.vocab: has no pieces");
   model["vocab"] = nlohmann::json::object();
   EXPECT_EQ(fault_of(model), "data: tokenizer.json model.vocab: wrong type; got {}, need an array");
 }

@@ -142,9 +142,10 @@ std::vector<BadInput> bad_inputs() {
       {"ConfigurationOfADataSetMissing", text_run("text", {"hf_name=en"}), 3, {"text/en", "hf_name=en"}},
 
       // Tokenizers
-      {"TokenizerOfSentencePiece", text_run("text", {"tokenizer_path=sp.model"}), 3, {"sp.model", "tokenizer.json"}},
+      {"TokenizerOfSentencePiece", text_run("text", {"tokenizer_path=sp.model"}), 3, {"sp.model", "cut off"}},
       {"TokenizerFolderEmpty", text_run("text", {"tokenizer_path=empty"}), 3, {"empty", "tokenizer.json"}},
-      {"TokenizerUnigram", text_run("text", {"tokenizer_path=unigram.json"}), 3, {"model.type", "Unigram", "BPE"}},
+      {"TokenizerUnigramEmpty", text_run("text", {"tokenizer_path=unigram.json"}), 3, {"model.vocab", "no pieces"}},
+      {"TokenizerOfBert", text_run("text", {"tokenizer_path=bert.json"}), 3, {"model.type", "WordPiece", "BPE"}},
       {"TokenizerNotFetched", text_run("text", {"tokenizer_path=no_org/no_tok"}), 3, {"no_org/no_tok", "cache"}},
       {"TokenizerMergeUnknown", text_run("text", {"tokenizer_path=merge.json"}), 3, {"merge.json", "merges[0]"}},
 
@@ -176,6 +177,7 @@ void write_text_files(const ProgramFolder& folder) {
   folder.file("broken.json", "{\"model\": ");
   folder.file("sp.model", "\x0a\x0e");
   folder.file("unigram.json", R"({"model": {"type": "Unigram", "vocab": []}, "pre_tokenizer": null})");
+  folder.file("bert.json", R"({"model": {"type": "WordPiece", "vocab": {}}, "pre_tokenizer": null})");
   folder.file("merge.json", R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]},
                                 "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}})");
 }
