@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/convert.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,8 +25,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kConvertKind = ErrorKind::kCheckpoint;
-constexpr const char* kTokenizerNames[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                                           "tokenizer.model", "chat_template.jinja"};
+constexpr const char* kTokenizerNames[] = {"tokenizer.json",          "tokenizer_config.json",
+                                           "special_tokens_map.json", "chat_template.jinja",
+                                           "tokenizer.model",         "spiece.model",
+                                           "sentencepiece.bpe.model", "unigram.model",
+                                           "tokenizer.tiktoken",      "tokenizer_llama3.tiktoken",
+                                           "special_tokens.json"};
 
 void write_text(const fs::path& path, std::string_view text) {
   AtomicFile file(path, kConvertKind);
@@ -43,15 +49,17 @@ int copy_tokenizer(const fs::path& from, const fs::path& to) {
   return count;
 }
 
-/// Copies the tokenizer that a run names: a folder's files, or a file with those beside it. A file of another name gets
-/// the one that transformers looks for.
+/// Copies the tokenizer that a run names: a folder's files, or a file with those beside it. A .json or
+/// .model file of another name gets the one that transformers looks for.
 /// @return the number of files; 0 if the tokenizer is not on this machine
 int copy_run_tokenizer(const std::string& path, const fs::path& to) {
   if (fs::is_directory(path)) return copy_tokenizer(path, to);
   if (fs::is_regular_file(path)) {
     const int count = copy_tokenizer(fs::absolute(path).parent_path(), to);
-    const bool is_model = fs::path(path).extension() == ".model";
-    write_text(to / (is_model ? "tokenizer.model" : "tokenizer.json"), MappedFile(path, kConvertKind).text());
+    const fs::path extension = fs::path(path).extension();
+    const bool is_usual = extension == ".json" || extension == ".model";
+    const fs::path name = is_usual ? fs::path("tokenizer" + extension.string()) : fs::path(path).filename();
+    write_text(to / name, MappedFile(path, kConvertKind).text());
     return count + 1;
   }
   const std::optional<std::string> cached = find_in_hf_cache("models", path, "tokenizer.json");
@@ -130,7 +138,8 @@ void convert_to_checkpoint(const fs::path& from, const fs::path& to) {
   options.environment.emplace();
   options.needs_data = false;
   Config config = config_from_pairs({"hf_model_path=" + from.string()}, options);
-  const bool has_tokenizer = fs::exists(from / "tokenizer.json") || fs::exists(from / "tokenizer.model");
+  const bool has_tokenizer = std::any_of(std::begin(kTokenizerNames), std::end(kTokenizerNames),
+                                         [&](const char* name) { return fs::exists(from / name); });
   config.tokenizer_path = has_tokenizer ? fs::canonical(from).string() : "";
   // Names of no run.
   config.run_name.clear();
