@@ -128,6 +128,7 @@ class ModelCheck {
     }
     if (reader.is_faulty()) fail(name + " is malformed");
     if (text.empty()) fail(name + " has no text");
+    if (text.find('\0') != std::string_view::npos) fail(name + " holds a zero byte");
     if (type == kNormal && text == kSpaceMark) has_mark_ = true;
     if (type != kNormal && type != kUserDefined && type != kUnused) return;
     while (text.starts_with(kSpaceMark)) text.remove_prefix(kSpaceMark.size());

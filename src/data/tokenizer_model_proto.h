@@ -16,7 +16,7 @@ struct ModelFacts {
 };
 
 /// Throws DataError with `file` unless `bytes` are a whole ModelProto: well-formed fields, one piece or more, none
-/// empty, finite scores, and sound character maps.
+/// empty or with a zero byte (where the library ends its texts), finite scores, and sound character maps.
 /// @source google/sentencepiece src/sentencepiece_model.proto; the protocol buffers wire format
 ModelFacts check_model_proto(std::string_view bytes, const std::string& file);
 

@@ -4,6 +4,7 @@
 #include <sentencepiece_processor.h>
 
 #include <cerrno>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -29,11 +30,7 @@ class SentencePieceTokenizer : public Tokenizer {
     if (!stream) throw_system_error(ErrorKind::kData, file, "cannot be read", errno);
     const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
     facts_ = check_model_proto(bytes, file);
-    const auto status = processor_.LoadFromSerializedProto(bytes);
-    if (!status.ok()) {
-      throw_file_error(ErrorKind::kData, file,
-                       {"the SentencePiece library refuses the model", one_line(status.ToString())});
-    }
+    load(bytes);
   }
 
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const override {
@@ -81,6 +78,18 @@ class SentencePieceTokenizer : public Tokenizer {
   std::string_view type() const override { return "sentencepiece"; }
 
  private:
+  void load(const std::string& bytes) {
+    std::string reason;
+    try {
+      const auto status = processor_.LoadFromSerializedProto(bytes);
+      if (status.ok()) return;
+      reason = status.ToString();
+    } catch (const std::exception& error) {  // of the library's tries
+      reason = error.what();
+    }
+    throw_file_error(ErrorKind::kData, file_, {"the SentencePiece library refuses the model", one_line(reason)});
+  }
+
   /// Word by word, each one encoded once. The library puts a space in front of each if there is a dummy prefix; then it
   /// gets the words after the first without theirs.
   void append_words(std::string_view text, std::vector<int32_t>& ids) const {

@@ -88,6 +88,8 @@ TEST(SentencePieceFaults, AreOneLineWithTheReason) {
             "data: m.model: piece 0 has a score that is not finite; try fetching the file again");
   EXPECT_EQ(fault_of(good + field(3, field(2, "not a map"))),
             "data: m.model: the normalizer's character map is damaged; try fetching the file again");
+  EXPECT_EQ(fault_of(good + field(1, field(1, std::string("\0a", 2)))),
+            "data: m.model: piece 1 holds a zero byte; try fetching the file again");
   EXPECT_EQ(fault_of(good).find("data: m.model: the SentencePiece library refuses the model; got "), 0u);
 }
 
