@@ -38,11 +38,12 @@ CheckpointContent content_of(const std::vector<at::Tensor>& state, int64_t step)
 
 /// Time that training loses to a save: starting it, and detach() when the next update comes `step_seconds` later.
 double stall_seconds(const std::vector<at::Tensor>& state, const fs::path& root, double step_seconds) {
+  static int64_t step = 0;
   double best = 1e30;
   for (int round = 0; round < kRounds; ++round) {
     CheckpointSaver saver(root, 1);
     const auto start = Clock::now();
-    saver.start(content_of(state, round));
+    saver.start(content_of(state, ++step));
     const double start_seconds = seconds_since(start);
     std::this_thread::sleep_for(std::chrono::duration<double>(step_seconds));
     const auto update = Clock::now();

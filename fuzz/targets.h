@@ -12,6 +12,7 @@ void tokenizer_json(std::string_view input);
 void sentencepiece_model(std::string_view input);
 void tiktoken_ranks(std::string_view input);
 void safetensors_header(std::string_view input);
+void checkpoint_manifest(std::string_view input);
 void json_lines(std::string_view input);
 
 }  // namespace ballast::fuzz

@@ -44,6 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, Seeds,
                                          Target{"sentencepiece_model", sentencepiece_model},
                                          Target{"tiktoken_ranks", tiktoken_ranks},
                                          Target{"safetensors_header", safetensors_header},
+                                         Target{"checkpoint_manifest", checkpoint_manifest},
                                          Target{"json_lines", json_lines}),
                          [](const auto& info) { return info.param.name; });
 
