@@ -88,7 +88,8 @@ int main(int argc, char** argv) {
   report["state_gigabytes"] = rounded(gigabytes);
   report["copy_seconds"] = rounded(copying.seconds);
   report["copy_gigabytes_per_second"] = rounded(gigabytes / copying.seconds);
-  for (const auto& [name, seconds] : {std::pair{"no_step", 0.0}, {"step_of_1_second", 1.0}, {"step_of_3_seconds", 3.0}}) {
+  for (const auto& [name, seconds] :
+       {std::pair{"no_step", 0.0}, {"step_of_1_second", 1.0}, {"step_of_3_seconds", 3.0}}) {
     const double stall = stall_seconds(state, root, seconds);
     report["stall"][name] = {{"seconds", rounded(stall)}, {"copies", rounded(stall / copying.seconds)}};
   }

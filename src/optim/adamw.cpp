@@ -6,17 +6,14 @@
 #include <ATen/ops/full.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 
+#include "optim/grad_clip.h"
+
 namespace ballast {
-namespace {
-
-/// A parameter with more elements is cut among the threads.
-constexpr int64_t kAdamWGrain = 1 << 15;
-
-}  // namespace
-
-void AdamW::update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) {
+double AdamW::update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) {
   AdamWNumbers numbers;
   numbers.form = form_;
   numbers.learning_rate = learning_rate;
@@ -27,13 +24,18 @@ void AdamW::update(const std::vector<OptimizerSlot>& slots, double learning_rate
   numbers.grad_scale = grad_scale;
   numbers.t = step_count();
 
+  double squares = 0;
   std::vector<AdamWOperands> fused[2];  // by `decays`: one call takes one decay
+  std::vector<at::Tensor> elsewhere;
   for (const OptimizerSlot& slot : slots) {
     numbers.weight_decay = slot.decays ? options_.weight_decay : 0;
     const AdamWOperands operands{slot.master, slot.grad, moments_of(slot, options_.m_type, /*has_second=*/true)};
     if (slot.master.is_cpu()) {
-      adamw_update_cpu(numbers, operands);
-    } else if (form_ == AdamForm::kBiasCorrected && options_.eps_root == 0 && options_.m_type == at::kFloat) {
+      squares += adamw_update_cpu(numbers, operands);
+      continue;
+    }
+    elsewhere.push_back(slot.master);
+    if (form_ == AdamForm::kBiasCorrected && options_.eps_root == 0 && options_.m_type == at::kFloat) {
       fused[slot.decays].push_back(operands);
     } else {
       adamw_update_plain(numbers, operands);
@@ -43,15 +45,22 @@ void AdamW::update(const std::vector<OptimizerSlot>& slots, double learning_rate
     numbers.weight_decay = decays ? options_.weight_decay : 0;
     if (!fused[decays].empty()) adamw_update_fused(numbers, fused[decays]);
   }
+  return squares + squared_norm(elsewhere);
 }
 
-void adamw_update_cpu(const AdamWNumbers& numbers, const AdamWOperands& operands) {
+double adamw_update_cpu(const AdamWNumbers& numbers, const AdamWOperands& operands) {
   float* p = operands.p.data_ptr<float>();
   const float* grad = operands.grad.const_data_ptr<float>();
   float* v = operands.moments.v.data_ptr<float>();
+  const int64_t count = operands.p.numel();
+  std::vector<double> sums(static_cast<size_t>((count + kNormChunk - 1) / kNormChunk));
   const auto run = [&](auto* m) {
-    at::parallel_for(0, operands.p.numel(), kAdamWGrain, [&](int64_t begin, int64_t end) {
-      adamw_update_span(numbers, p + begin, grad + begin, m + begin, v + begin, end - begin);
+    at::parallel_for(0, static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t chunk = begin; chunk < end; ++chunk) {
+        const int64_t first = chunk * kNormChunk, size = std::min(kNormChunk, count - first);
+        adamw_update_span(numbers, p + first, grad + first, m + first, v + first, size);
+        sums[static_cast<size_t>(chunk)] = sum_of_squares(p + first, size);  // still in the cache
+      }
     });
   };
   const at::Tensor& m = operands.moments.m;
@@ -60,6 +69,7 @@ void adamw_update_cpu(const AdamWNumbers& numbers, const AdamWOperands& operands
   } else {
     run(m.data_ptr<float>());
   }
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 void adamw_update_fused(const AdamWNumbers& numbers, const std::vector<AdamWOperands>& operands) {

@@ -39,7 +39,7 @@ class AdamW : public Optimizer {
       : options_(options), form_(form) {}
 
  protected:
-  void update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) override;
+  double update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) override;
 
  private:
   AdamWOptions options_;
@@ -54,7 +54,8 @@ struct AdamWOperands {
 };
 
 /// The update in one pass by our own kernel. CPU only.
-void adamw_update_cpu(const AdamWNumbers& numbers, const AdamWOperands& operands);
+/// @return the sum of the squares of p afterwards, with the bits that squared_norm() has
+double adamw_update_cpu(const AdamWNumbers& numbers, const AdamWOperands& operands);
 
 /// The update of several parameters by at::_fused_adamw_; leaves grad * grad_scale in grad. Needs kBiasCorrected,
 /// eps_root 0 and fp32 moments.

@@ -20,12 +20,11 @@ struct Chunk {
   const float* data;
   int64_t count;
 };
-constexpr int64_t kChunkSize = 1 << 16;
 
 void append_chunks(const at::Tensor& tensor, std::vector<Chunk>& chunks) {
   const float* data = tensor.const_data_ptr<float>();
-  for (int64_t start = 0; start < tensor.numel(); start += kChunkSize) {
-    chunks.push_back({data + start, std::min(kChunkSize, tensor.numel() - start)});
+  for (int64_t start = 0; start < tensor.numel(); start += kNormChunk) {
+    chunks.push_back({data + start, std::min(kNormChunk, tensor.numel() - start)});
   }
 }
 

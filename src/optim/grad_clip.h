@@ -4,9 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <span>
 
 namespace ballast {
+
+/// Elements whose squares are summed at once; the sums of a tensor's stretches are added in their order.
+inline constexpr int64_t kNormChunk = 1 << 16;
 
 /// Sum of the squares of all elements of all tensors, in double. Undefined tensors count nothing. On the CPU the order
 /// of summation is fixed: the result does not depend on the thread count. Ranks add their sums before the root.

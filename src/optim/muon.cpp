@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optim/grad_clip.h"
+
 namespace ballast {
 namespace {
 
@@ -38,16 +40,18 @@ at::Tensor orthogonalize(const at::Tensor& matrices, double eps) {
   return is_tall ? x.transpose(-2, -1) : x;
 }
 
-void Muon::update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) {
+double Muon::update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) {
   std::vector<OptimizerSlot> others;
+  std::vector<at::Tensor> matrices;
   for (const OptimizerSlot& slot : slots) {
     if (is_muon_matrix(slot.name, slot.master.sizes())) {
       update_matrix(slot, learning_rate, grad_scale);
+      matrices.push_back(slot.master);
     } else {
       others.push_back(slot);
     }
   }
-  AdamW::update(others, learning_rate, grad_scale);
+  return AdamW::update(others, learning_rate, grad_scale) + squared_norm(matrices);
 }
 
 void Muon::update_matrix(const OptimizerSlot& slot, double learning_rate, double grad_scale) {

@@ -33,7 +33,7 @@ class Muon : public AdamW {
       : AdamW(adam, AdamForm::kNesterov), options_(options), eps_(adam.eps), m_type_(adam.m_type) {}
 
  protected:
-  void update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) override;
+  double update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) override;
 
  private:
   void update_matrix(const OptimizerSlot& slot, double learning_rate, double grad_scale);

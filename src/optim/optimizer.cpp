@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "errors/errors.h"
+#include "optim/grad_clip.h"
 
 namespace ballast {
 namespace {
@@ -32,17 +33,21 @@ void check_operand(const OptimizerSlot& slot, const char* what, const at::Tensor
 
 }  // namespace
 
-void Optimizer::step(std::span<const OptimizerSlot> slots, double learning_rate, double grad_scale) {
+double Optimizer::step(std::span<const OptimizerSlot> slots, double learning_rate, double grad_scale) {
   const c10::AutoGradMode no_grad(false);
   std::vector<OptimizerSlot> reached;
+  std::vector<at::Tensor> others;
   for (const OptimizerSlot& slot : slots) {
-    if (!slot.grad.defined()) continue;
+    if (!slot.grad.defined()) {
+      others.push_back(slot.master);
+      continue;
+    }
     check_operand(slot, "master", slot.master);
     check_operand(slot, "gradient", slot.grad);
     reached.push_back(slot);
   }
   ++step_count_;
-  update(reached, learning_rate, grad_scale);
+  return update(reached, learning_rate, grad_scale) + squared_norm(others);
 }
 
 void Optimizer::restore(int64_t step_count, std::map<std::string, Moments> moments) {
@@ -60,11 +65,13 @@ Moments& Optimizer::moments_of(const OptimizerSlot& slot, at::ScalarType m_type,
   return moments;
 }
 
-void Sgd::update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) {
+double Sgd::update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) {
+  std::vector<at::Tensor> masters;
   for (const OptimizerSlot& slot : slots) {
-    const at::Tensor& master = slot.master;
-    master.sub_(slot.grad, learning_rate * grad_scale);
+    masters.push_back(slot.master);
+    masters.back().sub_(slot.grad, learning_rate * grad_scale);
   }
+  return squared_norm(masters);
 }
 
 }  // namespace ballast

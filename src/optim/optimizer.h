@@ -32,8 +32,9 @@ class Optimizer {
 
   /// Updates every slot that has a gradient; moments start at zero when a name is first seen.
   /// `grad_scale` is the clip factor, folded into the pass.
+  /// @return the sum of the squares of all masters after the update, formed in its pass where that is possible
   /// @throws ShapeError if tensors of a slot disagree in type, shape or layout
-  void step(std::span<const OptimizerSlot> slots, double learning_rate, double grad_scale);
+  double step(std::span<const OptimizerSlot> slots, double learning_rate, double grad_scale);
 
   /// Number of updates so far.
   int64_t step_count() const { return step_count_; }
@@ -44,7 +45,8 @@ class Optimizer {
 
  protected:
   /// The update itself: every slot has a gradient, and step_count() counts this update.
-  virtual void update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) = 0;
+  /// @return the sum of the squares of the slots' masters afterwards
+  virtual double update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) = 0;
 
   /// The state of a slot, m of type `m_type`; zeros are made for what it lacks. v only with `has_second`.
   Moments& moments_of(const OptimizerSlot& slot, at::ScalarType m_type, bool has_second);
@@ -57,7 +59,7 @@ class Optimizer {
 /// p = p - lr * grad * grad_scale. No momentum, no decay, no state.
 class Sgd : public Optimizer {
  protected:
-  void update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) override;
+  double update(const std::vector<OptimizerSlot>& slots, double learning_rate, double grad_scale) override;
 };
 
 }  // namespace ballast

@@ -84,10 +84,10 @@ void TrainStep::update(StepNumbers& numbers) {
       slots.push_back({parameter.spec.name, parameter.master, parameter.gradient, parameter.decays});
     }
   }
-  optimizer_->step(slots, numbers.learning_rate, factor);
+  const double param_squares = optimizer_->step(slots, numbers.learning_rate, factor);
   for (const UnitPtr& unit : decoder_.units()) unit->drop_copies();
   if (spike_guard_) numbers.is_step_skipped = false;
-  finish(numbers, factor);
+  finish(numbers, factor, param_squares);
 }
 
 std::string TrainStep::first_bad_parameter() const {
@@ -106,13 +106,14 @@ std::string TrainStep::first_bad_parameter() const {
 
 void TrainStep::skip(StepNumbers& numbers) {
   numbers.is_step_skipped = true;
-  finish(numbers, clip_factor(*numbers.raw_grad_norm, options_.gradient_clipping_threshold));
+  finish(numbers, clip_factor(*numbers.raw_grad_norm, options_.gradient_clipping_threshold),
+         squared_norm(trainable(&Parameter::master)));
 }
 
-void TrainStep::finish(StepNumbers& numbers, double clip) {
+void TrainStep::finish(StepNumbers& numbers, double clip, double param_squares) {
   const at::NoGradGuard no_grad;
   if (std::isfinite(*numbers.raw_grad_norm)) numbers.grad_norm = *numbers.raw_grad_norm * clip;
-  numbers.param_norm = global_norm(trainable(&Parameter::master));
+  numbers.param_norm = std::sqrt(param_squares);
   for (const UnitPtr& unit : decoder_.units()) unit->clear_gradients();
 }
 

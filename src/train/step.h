@@ -65,7 +65,7 @@ class TrainStep {
  private:
   void round_gradients();
   /// Fills the norms, leaves no gradient behind.
-  void finish(StepNumbers& numbers, double clip);
+  void finish(StepNumbers& numbers, double clip, double param_squares);
   std::vector<at::Tensor> trainable(at::Tensor Parameter::* member) const;
 
   Decoder& decoder_;

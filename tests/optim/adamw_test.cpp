@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "errors/errors.h"
+#include "optim/grad_clip.h"
 
 namespace ballast {
 namespace {
@@ -282,6 +283,21 @@ TEST(AdamW, TensorsThatDisagreeAreShapeErrors) {
   EXPECT_NE(message(at::ones({3}), at::ones({3}, at::kDouble)).find("gradient of w"), std::string::npos);
   EXPECT_NE(message(at::ones({3}, at::kBFloat16), at::ones({3})).find("master of w"), std::string::npos);
   EXPECT_NE(message(at::ones({3, 2}).t(), at::ones({2, 3})).find("not contiguous"), std::string::npos);
+}
+
+// The norm of the parameters comes out of the same pass over memory, with the bits of a pass of its own.
+TEST(AdamW, ReturnsTheSquaredNormOfAllMasters) {
+  const at::Tensor large = at::randn({3, 70001}), small = at::randn({5}), still = at::randn({7});
+  const std::vector<OptimizerSlot> slots = {{"large", large, at::randn_like(large), true},
+                                            {"small", small, at::randn_like(small), false},
+                                            {"still", still, {}, true}};
+  AdamW optimizer{AdamWOptions()};
+  const double squares = optimizer.step(slots, 1e-2, 0.5);
+  const std::vector<at::Tensor> reached = {large, small};
+  EXPECT_EQ(squares, squared_norm(reached) + squared_norm(std::vector<at::Tensor>{still}));
+  double sum = 0;
+  for (const at::Tensor& master : {large, small, still}) sum += master.to(at::kDouble).square().sum().item<double>();
+  EXPECT_NEAR(squares / sum, 1.0, 1e-12);
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ using Words = std::vector<std::string>;
 
 /// tiny_run with checkpoints, dropout and a schedule of 40 steps. Later words win.
 Words run_of(const std::string& name, const Words& more) {
-  Words words = tiny_run({"run_name=" + name, "enable_checkpointing=true", "learning_rate_schedule_steps=40",
-                          "dropout_rate=0.1", "checkpoint_period=1000", "save_checkpoint_on_start=false", "log_period=7"});
+  Words words =
+      tiny_run({"run_name=" + name, "enable_checkpointing=true", "learning_rate_schedule_steps=40", "dropout_rate=0.1",
+                "checkpoint_period=1000", "save_checkpoint_on_start=false", "log_period=7"});
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -122,11 +123,11 @@ INSTANTIATE_TEST_SUITE_P(
                                  {"dataset_type=recorded", "recorded_batches_path=recorded.safetensors",
                                   "gradient_accumulation_steps=2", "opt_type=muon"}},
                       ResumeCase{"PackedEpochs", packed_data()},
-                      ResumeCase{"Rampup",
-                                 {"dataset_type=hf", "hf_path=docs", "tokenize_train_data=false", "num_epoch=50",
-                                  "enable_rampup_batch_size=true", "per_device_batch_size=4",
-                                  "per_device_batch_size_start=1", "per_device_batch_size_increment=1",
-                                  "global_rampup_samples=60"}},
+                      ResumeCase{
+                          "Rampup",
+                          {"dataset_type=hf", "hf_path=docs", "tokenize_train_data=false", "num_epoch=50",
+                           "enable_rampup_batch_size=true", "per_device_batch_size=4", "per_device_batch_size_start=1",
+                           "per_device_batch_size_increment=1", "global_rampup_samples=60"}},
                       ResumeCase{"SpikesAndHalfMoments",
                                  {"skip_step_on_spikes=true", "skip_step_interval=8", "skip_step_scaling_factor=0.5",
                                   "mu_dtype=bfloat16", "dtype=bfloat16", "gcs_metrics=true"}}),
@@ -240,11 +241,13 @@ class Damage : public ::testing::Test {
 };
 
 TEST_F(Damage, OfTheNewestFallsBackToTheOneBefore) {
-  const std::map<std::string, std::string> names = {
-      {"model-r00000.safetensors", "has another checksum"}, {"optimizer-r00000.safetensors", "has another checksum"},
-      {"state.json", "has another checksum"},               {"data.json", "has another checksum"},
-      {"config.yml", "has another checksum"},               {"manifest.json", "has another checksum"},
-      {"COMPLETE", "has another checksum"}};
+  const std::map<std::string, std::string> names = {{"model-r00000.safetensors", "has another checksum"},
+                                                    {"optimizer-r00000.safetensors", "has another checksum"},
+                                                    {"state.json", "has another checksum"},
+                                                    {"data.json", "has another checksum"},
+                                                    {"config.yml", "has another checksum"},
+                                                    {"manifest.json", "has another checksum"},
+                                                    {"COMPLETE", "has another checksum"}};
   for (const auto& [name, what] : names) {
     const std::string good = read_text(root() / "5" / name);
     flip_bit(root() / "5" / name);
@@ -325,8 +328,7 @@ TEST(Checkpoints, KnowTheirData) {
 TEST(Checkpoints, GiveWeightsOrTheFullStateToAnotherRun) {
   const ProgramFolder folder;
   ASSERT_EQ(folder.run(run_of("a", {"steps=5"})).exit_code, 0);
-  const ProgramResult full =
-      folder.run(run_of("full", {"steps=6", "load_full_state_path=out/a/checkpoints/4"}));
+  const ProgramResult full = folder.run(run_of("full", {"steps=6", "load_full_state_path=out/a/checkpoints/4"}));
   ASSERT_EQ(full.exit_code, 0) << full.err;
   ASSERT_EQ(folder.run(run_of("a", {"steps=6"})).exit_code, 0);
   const auto rest = read_records(folder.path() / "out/full/metrics.jsonl", "train");
@@ -335,11 +337,10 @@ TEST(Checkpoints, GiveWeightsOrTheFullStateToAnotherRun) {
             read_records(folder.path() / "out/a/metrics.jsonl", "train")[5].at("learning/raw_grad_norm"));
   // Weights alone: step 0 with a fresh optimizer, from the loss that the old run ended with. MaxText's commands name
   // the folder `items` inside a checkpoint.
-  const ProgramResult weights = folder.run(run_of(
-      "weights", {"steps=1", "dropout_rate=0", "load_parameters_path=out/a/checkpoints/4/items"}));
+  const ProgramResult weights =
+      folder.run(run_of("weights", {"steps=1", "dropout_rate=0", "load_parameters_path=out/a/checkpoints/4/items"}));
   ASSERT_EQ(weights.exit_code, 0) << weights.err;
-  const ProgramResult eval = folder.run(joined(
-      run_of("a", {"eval_steps=1"}), {"dropout_rate=0"}));
+  const ProgramResult eval = folder.run(joined(run_of("a", {"eval_steps=1"}), {"dropout_rate=0"}));
   EXPECT_EQ(eval.exit_code, 2) << "all steps are done";
   // The configuration inside a checkpoint is a whole one.
   const ProgramResult again = folder.run({"train", "out/a/checkpoints/5/config.yml", "steps=7"});
