@@ -122,6 +122,12 @@ void check_data(const Config& config) {
   }
 }
 
+void check_checkpoints(const Config& config) {
+  if (config.load_parameters_path.empty() || config.load_full_state_path.empty()) return;
+  refuse_together(config, {"load_parameters_path", "load_full_state_path"}, "both name the weights of a new run",
+                  "one of them");
+}
+
 void check_evaluation(const Config& config) {
   if (config.eval_interval <= 0 || config.eval_steps > 0) return;
   if (config.dataset_type == "synthetic") {
@@ -164,6 +170,9 @@ constexpr DependentKeys kDependentKeys[] = {
      "enable_data_shuffling|data_shuffle_seed",
      "dataset_type", "hf"},
     {"recorded_batches_path", "dataset_type", "recorded"},
+    {"async_checkpointing|checkpoint_period|save_checkpoint_on_start|save_checkpoint_on_completion|"
+     "max_num_checkpoints_to_keep|enable_continuous_checkpointing|restart_data_on_resume",
+     "enable_checkpointing", "true"},
     {"skip_first_n_steps_for_profiler|profiler_steps|profile_periodically_period", "profiler", "xplane"},
 };
 
@@ -261,6 +270,7 @@ void check_together(const Config& config, bool needs_data) {
   }
   if (!needs_data) return;
   check_data(config);
+  check_checkpoints(config);
   check_evaluation(config);
   warn_of_idle_keys(config);
   warn_of_long_rows(config);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/config.h"
+#include "config/key_table.h"
 #include "data/batch_filters.h"
 #include "data/document_reader.h"
 #include "data/document_shuffle.h"
@@ -101,7 +102,8 @@ std::unique_ptr<BatchSource> make_text_source(const Config& config, const Purpos
       fail_key(config, "tokenizer_path", "is empty", "a tokenizer for the text of dataset_type=hf");
     }
     tokenizer = load_tokenizer(config.tokenizer_path);
-    if (purpose.is_training && config.is_given("tokenizer_type") && tokenizer->type() != config.tokenizer_type) {
+    const bool is_asked_for = config.tokenizer_type != find_key("tokenizer_type")->default_text;
+    if (purpose.is_training && is_asked_for && tokenizer->type() != config.tokenizer_type) {
       log_info("config: " + config.origin("tokenizer_type") + " tokenizer_type=" + config.tokenizer_type + ", but " +
                config.tokenizer_path + " holds a tokenizer of type " + std::string(tokenizer->type()) +
                " and is read as one");

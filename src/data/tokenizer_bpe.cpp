@@ -13,8 +13,6 @@
 namespace ballast {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
-
 /// Options that would change the ids and that no model in use sets.
 void refuse_options(const JsonView& model) {
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {

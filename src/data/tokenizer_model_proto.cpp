@@ -21,8 +21,7 @@ struct Field {
   std::string_view bytes;  ///< of a length-delimited field, or of a fixed one
 };
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
-constexpr uint64_t kBpe = 2;                             // TrainerSpec.ModelType
+constexpr uint64_t kBpe = 2;  // TrainerSpec.ModelType
 enum PieceType : uint64_t { kNormal = 1, kUserDefined = 4, kUnused = 5 };
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };

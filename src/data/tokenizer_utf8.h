@@ -8,6 +8,9 @@
 
 namespace ballast {
 
+/// U+2581, which stands for a space in vocabularies of SentencePiece kind.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
 /// One step through bytes that should be UTF-8.
 struct Utf8Step {
   size_t bytes;  ///< length of the character, or of the ill-formed part that one U+FFFD stands for; at least 1

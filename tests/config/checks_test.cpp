@@ -60,6 +60,12 @@ TEST(ChangedValues, AreOneLineASourceWithoutSecrets) {
   EXPECT_NE(lines[1].find(" learning_rate_schedule_steps=7 "), std::string::npos) << lines[1];
 }
 
+TEST(CheckTogether, OneSourceOfWeights) {
+  EXPECT_EQ(refusal({"dataset_type=synthetic", "load_parameters_path=a", "load_full_state_path=b"}),
+            "config: load_parameters_path=a (command line), load_full_state_path=b (command line): both name the "
+            "weights of a new run; try one of them");
+}
+
 TEST(CheckTogether, KeysThatAnotherKeySwitchesOffDrawALine) {
   struct Row {
     std::string pair;    // idle ...
@@ -78,6 +84,7 @@ TEST(CheckTogether, KeysThatAnotherKeySwitchesOffDrawALine) {
       {"eval_start_step=3", "eval_interval=-1", {"eval_interval=2", "eval_steps=1"}},
       {"hf_name=x", "dataset_type=synthetic", {"dataset_type=hf", "hf_path=x", "tokenizer_path=t"}},
       {"profiler_steps=2", "profiler=''", {"profiler=xplane"}},
+      {"checkpoint_period=7", "enable_checkpointing=false", {"enable_checkpointing=true"}},
   };
   const auto log_of = [](const std::string& pair, const std::vector<std::string>& more) {
     std::vector<std::string> all = {"enable_checkpointing=false", "base_output_directory=x", pair};
