@@ -15,7 +15,7 @@
 namespace ballast {
 namespace {
 
-const std::string kSource = BALLAST_SOURCE_DIR;
+const std::string kSourceFolder = BALLAST_SOURCE_DIR;
 
 /// MaxText's keys that a run may set, by its documentation (space between keys).
 const char* const kMaxTextKeys =
@@ -117,7 +117,7 @@ const std::set<std::string>& fields_read() {
     std::set<std::string> found;
     const std::regex use(R"(\bconfig_?\.(\w+))");
     for (const char* folder : {"src", "apps"}) {
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(kSource + "/" + folder)) {
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(kSourceFolder + "/" + folder)) {
         if (entry.path().extension() != ".cpp") continue;
         std::ifstream file(entry.path());
         const std::string text{std::istreambuf_iterator<char>(file), {}};
