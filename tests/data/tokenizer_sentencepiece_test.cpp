@@ -12,7 +12,7 @@ namespace {
 const std::string kGolden = std::string(BALLAST_SOURCE_DIR) + "/tests/golden/tokenizer/";
 
 /// The error line of a model with these bytes, without the folder; empty if it loads.
-std::string fault_of(const std::string& bytes) {
+std::string model_fault(const std::string& bytes) {
   const TempFolder folder;
   const std::string file = folder.write("m.model", bytes).string();
   std::string line = error_line<DataError>([&] { load_tokenizer(file); });
@@ -64,10 +64,10 @@ TEST(SentencePiece, EncodesWordsAsTheWholeText) {
 TEST(SentencePieceFaults, CutModelsAreRefused) {
   for (const char* name : {"unigram_bytefallback/unigram.model", "spm_bpe_gemma/tokenizer.model"}) {
     const std::string whole = read_file(kGolden + name);
-    ASSERT_EQ(fault_of(whole), "");
+    ASSERT_EQ(model_fault(whole), "");
     // Between two fields a cut leaves a whole message; the library then misses the settings.
     for (size_t size = 1; size < whole.size(); size += 211) {
-      const std::string line = fault_of(whole.substr(0, size));
+      const std::string line = model_fault(whole.substr(0, size));
       EXPECT_TRUE(line.starts_with("data: m.model: ")) << size << ": " << line;
       EXPECT_EQ(line.find('\n'), std::string::npos);
     }
@@ -75,22 +75,25 @@ TEST(SentencePieceFaults, CutModelsAreRefused) {
 }
 
 TEST(SentencePieceFaults, AreOneLineWithTheReason) {
-  EXPECT_EQ(fault_of("\x0A\x0E"),
+  EXPECT_EQ(model_fault("\x0A\x0E"),
             "data: m.model: is not a SentencePiece model or is cut off; got a fault at byte 2 of 2; try fetching the "
             "file again");
-  EXPECT_EQ(fault_of(""), "data: m.model: is not a SentencePiece model; got no pieces; try fetching the file again");
-  EXPECT_EQ(fault_of("no model at all").find("data: m.model: is not a SentencePiece model or is cut off"), 0u);
-  EXPECT_EQ(fault_of(std::string(100, '\xFF')).find("data: m.model: is not a SentencePiece model or is cut off"), 0u);
+  EXPECT_EQ(model_fault(""), "data: m.model: is not a SentencePiece model; got no pieces; try fetching the file again");
+  EXPECT_EQ(model_fault("no model at all").find("data: m.model: is not a SentencePiece model or is cut off"), 0u);
+  EXPECT_EQ(model_fault(std::string(100, '\xFF')).find("data: m.model: is not a SentencePiece model or is cut off"),
+            0u);
   const std::string good = field(1, field(1, "a"));
-  EXPECT_EQ(fault_of(good + field(1, field(1, ""))), "data: m.model: piece 1 has no text; try fetching the file again");
-  EXPECT_EQ(fault_of(field(1, field(1, "\xFF"))), "data: m.model: piece 0 is not UTF-8; try fetching the file again");
-  EXPECT_EQ(fault_of(field(1, field(1, "a") + std::string("\x15\x00\x00\xC0\x7F", 5))),
+  EXPECT_EQ(model_fault(good + field(1, field(1, ""))),
+            "data: m.model: piece 1 has no text; try fetching the file again");
+  EXPECT_EQ(model_fault(field(1, field(1, "\xFF"))),
+            "data: m.model: piece 0 is not UTF-8; try fetching the file again");
+  EXPECT_EQ(model_fault(field(1, field(1, "a") + std::string("\x15\x00\x00\xC0\x7F", 5))),
             "data: m.model: piece 0 has a score that is not finite; try fetching the file again");
-  EXPECT_EQ(fault_of(good + field(3, field(2, "not a map"))),
+  EXPECT_EQ(model_fault(good + field(3, field(2, "not a map"))),
             "data: m.model: the normalizer's character map is damaged; try fetching the file again");
-  EXPECT_EQ(fault_of(good + field(1, field(1, std::string("\0a", 2)))),
+  EXPECT_EQ(model_fault(good + field(1, field(1, std::string("\0a", 2)))),
             "data: m.model: piece 1 holds a zero byte; try fetching the file again");
-  EXPECT_EQ(fault_of(good).find("data: m.model: the SentencePiece library refuses the model; got "), 0u);
+  EXPECT_EQ(model_fault(good).find("data: m.model: the SentencePiece library refuses the model; got "), 0u);
 }
 
 TEST(SentencePieceFaults, FlippedBitsNeverDoHarm) {

@@ -17,7 +17,7 @@
 namespace ballast {
 namespace {
 
-const std::string kGolden = std::string(BALLAST_SOURCE_DIR) + "/tests/golden/tokenizer/";
+const std::string kGoldenTokenizers = std::string(BALLAST_SOURCE_DIR) + "/tests/golden/tokenizer/";
 const std::string kCorpus = std::string(BALLAST_SOURCE_DIR) + "/examples/data/kjv/";
 
 std::vector<nlohmann::json> read_lines(const std::string& file) {
@@ -39,9 +39,9 @@ class GoldenTokenizer : public testing::TestWithParam<Reference> {
  protected:
   std::string file(const char* name) const {
     const std::string path = GetParam().file;
-    return kGolden + path.substr(0, path.find('/') + 1) + name;
+    return kGoldenTokenizers + path.substr(0, path.find('/') + 1) + name;
   }
-  const std::unique_ptr<Tokenizer> tokenizer_ = load_tokenizer(kGolden + GetParam().file);
+  const std::unique_ptr<Tokenizer> tokenizer_ = load_tokenizer(kGoldenTokenizers + GetParam().file);
 };
 
 TEST_P(GoldenTokenizer, EncodesEveryCaseAsTheReference) {
@@ -113,8 +113,8 @@ void take_out(nlohmann::json& model, const std::string& characters) {
 }
 
 TEST(TokenizerVariants, EqualTheReference) {
-  const nlohmann::json base = nlohmann::json::parse(read_file(kGolden + "bpe_gpt2/tokenizer.json"));
-  const auto variants = read_lines(kGolden + "variants.jsonl");
+  const nlohmann::json base = nlohmann::json::parse(read_file(kGoldenTokenizers + "bpe_gpt2/tokenizer.json"));
+  const auto variants = read_lines(kGoldenTokenizers + "variants.jsonl");
   ASSERT_GE(variants.size(), 55u);
   for (const nlohmann::json& variant : variants) {
     nlohmann::json description = base;
@@ -137,11 +137,11 @@ TEST(TokenizerVariants, OfSentencePieceEqualTheReference) {
   const auto put_map = [&](nlohmann::json& step) {
     if (step.is_object() && step.contains("precompiled_charsmap")) step["precompiled_charsmap"] = map;
   };
-  const auto variants = read_lines(kGolden + "sentencepiece_variants.jsonl");
+  const auto variants = read_lines(kGoldenTokenizers + "sentencepiece_variants.jsonl");
   ASSERT_GE(variants.size(), 60u);
   for (const nlohmann::json& variant : variants) {
     nlohmann::json description =
-        nlohmann::json::parse(read_file(kGolden + variant["base"].get<std::string>() + "/tokenizer.json"));
+        nlohmann::json::parse(read_file(kGoldenTokenizers + variant["base"].get<std::string>() + "/tokenizer.json"));
     description.update(variant["patch"]);
     description["model"].update(variant["model"]);
     if (!variant["without"].get<std::string>().empty()) take_out(description["model"], variant["without"]);
@@ -251,9 +251,9 @@ TEST(Tokenizer, PutsTheTokensOfBertAndRobertaAroundTheText) {
 }
 
 TEST(Tokenizer, InAFolderIsTheJsonBeforeTheModel) {
-  EXPECT_EQ(load_tokenizer(kGolden + "spm_bpe_llama2")->type(), "huggingface");
-  EXPECT_EQ(load_tokenizer(kGolden + "unigram")->type(), "sentencepiece");
-  EXPECT_EQ(load_tokenizer(kGolden + "tiktoken_llama3")->type(), "tiktoken");
+  EXPECT_EQ(load_tokenizer(kGoldenTokenizers + "spm_bpe_llama2")->type(), "huggingface");
+  EXPECT_EQ(load_tokenizer(kGoldenTokenizers + "unigram")->type(), "sentencepiece");
+  EXPECT_EQ(load_tokenizer(kGoldenTokenizers + "tiktoken_llama3")->type(), "tiktoken");
 }
 
 TEST(TokenizerRoles, ComeFromTheConfigThenTheTemplateThenTheNames) {
@@ -297,8 +297,8 @@ TEST(Tokenizer, IsFoundInTheHuggingFaceCache) {
 }
 
 TEST(Tokenizer, GivesEqualIdsToManyThreadsAtOnce) {
-  const auto tokenizer = load_tokenizer(kGolden + "bpe_qwen");
-  const auto cases = read_lines(kGolden + "bpe_qwen/cases.jsonl");
+  const auto tokenizer = load_tokenizer(kGoldenTokenizers + "bpe_qwen");
+  const auto cases = read_lines(kGoldenTokenizers + "bpe_qwen/cases.jsonl");
   std::array<int, 4> num_equal{};
   std::vector<std::thread> threads;
   for (int& count : num_equal) {

@@ -30,7 +30,7 @@ std::unique_ptr<Tokenizer> load_ranks(const std::string& ranks, const std::strin
 }
 
 /// The error line without the folder.
-std::string fault_of(const std::string& ranks, const std::string& specials = {}, const char* name = "x.tiktoken") {
+std::string rank_fault(const std::string& ranks, const std::string& specials = {}, const char* name = "x.tiktoken") {
   const TempFolder folder;
   if (!specials.empty()) folder.write("special_tokens.json", specials);
   const std::string file = folder.write(name, ranks).string();
@@ -91,47 +91,48 @@ TEST(Tiktoken, MayLeaveIdsToSpecialTokens) {
 }
 
 TEST(TiktokenFaults, NameTheLine) {
-  EXPECT_EQ(fault_of("YQ== 0\nY*== 1\n"),
+  EXPECT_EQ(rank_fault("YQ== 0\nY*== 1\n"),
             "data: x.tiktoken:2: the token is not base64; got Y*==, need bytes in base64, a space, a rank");
-  EXPECT_EQ(fault_of("YQ== 0\n\nYg==\n"), "data: x.tiktoken:3: not a rank; need a number from 0 to 2147483646");
+  EXPECT_EQ(rank_fault("YQ== 0\n\nYg==\n"), "data: x.tiktoken:3: not a rank; need a number from 0 to 2147483646");
   for (const char* rank : {"-1", "1x", "2147483647", "99999999999999999999", "1.5", " 1"}) {
-    EXPECT_EQ(fault_of(std::string("YQ== 0\nYg== ") + rank),
+    EXPECT_EQ(rank_fault(std::string("YQ== 0\nYg== ") + rank),
               std::string("data: x.tiktoken:2: not a rank; got ") + rank + ", need a number from 0 to 2147483646");
   }
-  EXPECT_EQ(fault_of("YQ== 0\nYQ== 1\n"), "data: x.tiktoken:2: the token appears twice; got YQ==");
-  EXPECT_EQ(fault_of("YQ== 0\nYg== 0\n"), "data: x.tiktoken: a rank appears twice; got 0");
-  EXPECT_EQ(fault_of(""), "data: x.tiktoken: has no tokens");
+  EXPECT_EQ(rank_fault("YQ== 0\nYQ== 1\n"), "data: x.tiktoken:2: the token appears twice; got YQ==");
+  EXPECT_EQ(rank_fault("YQ== 0\nYg== 0\n"), "data: x.tiktoken: a rank appears twice; got 0");
+  EXPECT_EQ(rank_fault(""), "data: x.tiktoken: has no tokens");
 }
 
 TEST(TiktokenFaults, NameWhatIsMissing) {
-  EXPECT_EQ(fault_of("YQ== 0\nYg== 1\n"), "data: x.tiktoken: not every byte is a token; got 2 single bytes, need 256");
+  EXPECT_EQ(rank_fault("YQ== 0\nYg== 1\n"),
+            "data: x.tiktoken: not every byte is a token; got 2 single bytes, need 256");
   const std::string gap = ranks_of({}) + line_of("th", "2000000000");
-  EXPECT_EQ(fault_of(gap),
+  EXPECT_EQ(rank_fault(gap),
             "data: x.tiktoken: a rank is missing; got 256, need every rank up to the largest once; try fetching the "
             "file again, or special_tokens.json beside it");
-  EXPECT_EQ(fault_of(ranks_of({}) + line_of("th", "2147483646")),
+  EXPECT_EQ(rank_fault(ranks_of({}) + line_of("th", "2147483646")),
             "data: x.tiktoken: a rank is too large; got 2147483646");
   const std::string whole = ranks_of({"th"});
-  EXPECT_NE(fault_of(whole.substr(0, 1000)), "");
-  EXPECT_NE(fault_of(whole.substr(0, 1000), {}, "tokenizer.model"), "");
+  EXPECT_NE(rank_fault(whole.substr(0, 1000)), "");
+  EXPECT_NE(rank_fault(whole.substr(0, 1000), {}, "tokenizer.model"), "");
 }
 
 TEST(TiktokenFaults, NameTheFaultOfTheSpecialFile) {
   const std::string ranks = ranks_of({});
-  EXPECT_EQ(fault_of(ranks, "{}"), "data: special_tokens.json: has no member special_tokens");
-  EXPECT_EQ(fault_of(ranks, R"({"special_tokens": []})"),
+  EXPECT_EQ(rank_fault(ranks, "{}"), "data: special_tokens.json: has no member special_tokens");
+  EXPECT_EQ(rank_fault(ranks, R"({"special_tokens": []})"),
             "data: special_tokens.json special_tokens: wrong type; got array, need an object of text: id");
-  EXPECT_EQ(fault_of(ranks, R"({"special_tokens": {"<s>": -1}})"),
+  EXPECT_EQ(rank_fault(ranks, R"({"special_tokens": {"<s>": -1}})"),
             "data: special_tokens.json special_tokens.<s>: wrong type; got -1, need a token id (integer in "
             "0..2147483646)");
-  EXPECT_EQ(fault_of(ranks, R"({"special_tokens": {"<s>": 7}})"),
+  EXPECT_EQ(rank_fault(ranks, R"({"special_tokens": {"<s>": 7}})"),
             "data: x.tiktoken: a rank is the id of special token \"<s>\" as well; got 7");
-  EXPECT_EQ(fault_of(ranks, R"({"special_tokens": {"<s>": 256}, "bos": "<t>"})"),
+  EXPECT_EQ(rank_fault(ranks, R"({"special_tokens": {"<s>": 256}, "bos": "<t>"})"),
             "data: special_tokens.json bos: is no special token; got <t>");
-  EXPECT_EQ(fault_of(ranks, R"({"special_tokens": {"<s>": 256}, "pat_str": "a("})"),
+  EXPECT_EQ(rank_fault(ranks, R"({"special_tokens": {"<s>": 256}, "pat_str": "a("})"),
             "data: special_tokens.json pat_str: the regular expression does not compile: missing closing parenthesis; "
             "got a(, need an expression in Rust's syntax");
-  EXPECT_NE(fault_of(ranks, R"({"special_tokens": {"<s>": 256, "<t>": 256}})").find("id belongs to added token"),
+  EXPECT_NE(rank_fault(ranks, R"({"special_tokens": {"<s>": 256, "<t>": 256}})").find("id belongs to added token"),
             std::string::npos);
 }
 

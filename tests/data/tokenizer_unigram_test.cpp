@@ -18,7 +18,7 @@ nlohmann::json letters() {
   return {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", vocab}};
 }
 
-Ids encode_word(const nlohmann::json& model, const std::string& word) {
+Ids encode_pieces(const nlohmann::json& model, const std::string& word) {
   const UnigramModel unigram(JsonView(model, "tokenizer.json", "model"));
   ModelScratch scratch;
   Ids ids;
@@ -27,19 +27,19 @@ Ids encode_word(const nlohmann::json& model, const std::string& word) {
 }
 
 TEST(Unigram, TakesTheCutWithTheHighestScore) {
-  EXPECT_EQ(encode_word(letters(), "abcdacdxx"), (Ids{8, 1, 5, 0}));  // abcd a cd, and one unknown for xx
-  EXPECT_EQ(encode_word(letters(), "abcab"), (Ids{7, 6}));
+  EXPECT_EQ(encode_pieces(letters(), "abcdacdxx"), (Ids{8, 1, 5, 0}));  // abcd a cd, and one unknown for xx
+  EXPECT_EQ(encode_pieces(letters(), "abcab"), (Ids{7, 6}));
   nlohmann::json model = letters();
   model["vocab"][8][1] = 5.5;  // against abc + d = 5
-  EXPECT_EQ(encode_word(model, "abcd"), (Ids{8}));
+  EXPECT_EQ(encode_pieces(model, "abcd"), (Ids{8}));
   model["vocab"][8][1] = 4.5;
-  EXPECT_EQ(encode_word(model, "abcd"), (Ids{7, 4}));
+  EXPECT_EQ(encode_pieces(model, "abcd"), (Ids{7, 4}));
 }
 
 TEST(Unigram, KeepsTheFirstOfEqualCuts) {
   nlohmann::json model = letters();
   model["vocab"][6][1] = 0.0;  // ab = a + b: the way through a reaches the end later and does not beat it
-  EXPECT_EQ(encode_word(model, "ab"), (Ids{6}));
+  EXPECT_EQ(encode_pieces(model, "ab"), (Ids{6}));
 }
 
 // An unknown character costs the lowest score less ten: -21 here.
@@ -47,12 +47,12 @@ TEST(Unigram, PaysForUnknownCharacters) {
   nlohmann::json model = letters();
   model["vocab"].push_back(nlohmann::json::array({"xa", -11.0}));
   model["vocab"][1][1] = 9.5;  // x a costs -21 + 9.5 = -11.5
-  EXPECT_EQ(encode_word(model, "xa"), (Ids{9}));
+  EXPECT_EQ(encode_pieces(model, "xa"), (Ids{9}));
   model["vocab"][1][1] = 10.5;
-  EXPECT_EQ(encode_word(model, "xa"), (Ids{0, 1}));
-  EXPECT_EQ(encode_word(model,
-                        "x\xC3\xA9"
-                        "b"),
+  EXPECT_EQ(encode_pieces(model, "xa"), (Ids{0, 1}));
+  EXPECT_EQ(encode_pieces(model,
+                          "x\xC3\xA9"
+                          "b"),
             (Ids{0, 2}));
 }
 
@@ -60,20 +60,20 @@ TEST(Unigram, FallsBackToBytesOnlyIfAllAreThere) {
   nlohmann::json model = letters();
   model["byte_fallback"] = true;
   model["vocab"].push_back(nlohmann::json::array({"<0xC3>", -5.0}));
-  EXPECT_EQ(encode_word(model, "a\xC3\xA9"), (Ids{1, 0}));
+  EXPECT_EQ(encode_pieces(model, "a\xC3\xA9"), (Ids{1, 0}));
   model["vocab"].push_back(nlohmann::json::array({"<0xA9>", -5.0}));
-  EXPECT_EQ(encode_word(model, "a\xC3\xA9"), (Ids{1, 9, 10}));
-  EXPECT_EQ(encode_word(model, "<0xC3>"), (Ids{9})) << "the text of a byte piece";
+  EXPECT_EQ(encode_pieces(model, "a\xC3\xA9"), (Ids{1, 9, 10}));
+  EXPECT_EQ(encode_pieces(model, "<0xC3>"), (Ids{9})) << "the text of a byte piece";
 }
 
 TEST(Unigram, TakesTheLastOfEqualPieces) {
   nlohmann::json model = letters();
   model["vocab"].push_back(nlohmann::json::array({"a", 3.0}));
-  EXPECT_EQ(encode_word(model, "ab"), (Ids{9, 2}));
+  EXPECT_EQ(encode_pieces(model, "ab"), (Ids{9, 2}));
 }
 
 std::string fault_of(const nlohmann::json& model, const std::string& word = "a") {
-  return error_line<DataError>([&] { encode_word(model, word); });
+  return error_line<DataError>([&] { encode_pieces(model, word); });
 }
 
 TEST(Unigram, RefusesBrokenVocabularies) {
