@@ -64,9 +64,7 @@ int run_report(const Arguments& arguments) {
   const std::filesystem::path metrics = parsed.run / "metrics.jsonl";
   const RunHistory history = read_run_history(metrics);
   for (const std::string& note : history.notes) log_warning(metrics.string() + ": " + note);
-  AtomicFile page(parsed.out, ErrorKind::kData);
-  page.append(report_page(history, written_at(metrics)));
-  page.commit();
+  write_file(parsed.out, report_page(history, written_at(metrics)), ErrorKind::kData);
   std::printf("%s\n", parsed.out.c_str());
   return 0;
 }

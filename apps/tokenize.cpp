@@ -22,6 +22,7 @@
 #include "files/atomic_file.h"
 #include "files/file_error.h"
 #include "files/file_list.h"
+#include "files/parallel.h"
 
 namespace ballast {
 namespace {
@@ -130,7 +131,7 @@ std::vector<std::vector<int32_t>> encode_batch(const Tokenizer& tokenizer, const
     counts.bytes += document.text.size();
   }
   counts.documents += static_cast<int64_t>(documents.size());
-  return encode_all(tokenizer, texts, add_special_tokens, num_encode_threads());
+  return encode_all(tokenizer, texts, add_special_tokens, num_processors());
 }
 
 Counts write_token_file(const TokenizeArguments& arguments, const Tokenizer& tokenizer) {
@@ -216,9 +217,9 @@ int run_tokenize(const Arguments& arguments) {
       ending == ".jsonl" ? write_json_lines(parsed, *tokenizer) : write_token_file(parsed, *tokenizer);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   char text[160];
-  std::snprintf(text, sizeof(text), "%lld documents, %lld tokens, %.1f MB of text, %.1f s, %d threads",
+  std::snprintf(text, sizeof(text), "%lld documents, %lld tokens, %.1f MB of text, %.1f s, %zu threads",
                 static_cast<long long>(counts.documents), static_cast<long long>(counts.tokens),
-                static_cast<double>(counts.bytes) / 1e6, seconds, num_encode_threads());
+                static_cast<double>(counts.bytes) / 1e6, seconds, num_processors());
   log_info(std::string("tokenize: ") + text);
   return 0;
 }

@@ -68,6 +68,29 @@ HostBatch random_batch(int64_t rows, int64_t length, int64_t vocab_size) {
   return batch;
 }
 
+/// A model and a batch to take steps on.
+class Steps {
+ public:
+  explicit Steps(const Config& config)
+      : decoder_(make_decoder(config, world_, at::Device(at::kCPU))),
+        step_(*decoder_, world_, step_options(config)),
+        batch_(random_batch(config.global_batch_size_to_load, config.max_target_length, config.vocab_size)) {
+    set_first_weights(*decoder_, config);
+  }
+  const DecoderSpec& spec() const { return decoder_->spec(); }
+  void operator()() {
+    StepNumbers numbers = step_.accumulate(batch_, index_++);
+    step_.update(numbers);
+  }
+
+ private:
+  std::shared_ptr<const World> world_ = single_rank_world();
+  std::unique_ptr<Decoder> decoder_;
+  TrainStep step_;
+  HostBatch batch_;
+  int64_t index_ = 1;
+};
+
 /// Time and memory of a step under some policies. Peaks are above weights, moments and, between steps, nothing else.
 nlohmann::ordered_json policy_table(const std::vector<std::string>& keys, const std::vector<std::string>& policies) {
   nlohmann::ordered_json table;
@@ -75,16 +98,8 @@ nlohmann::ordered_json policy_table(const std::vector<std::string>& keys, const 
     std::vector<std::string> pairs = keys;
     pairs.push_back("remat_policy=" + policy);
     const Config config = config_from_pairs(pairs);
-    const auto world = single_rank_world();
-    const auto decoder = make_decoder(config, world, at::Device(at::kCPU));
-    set_first_weights(*decoder, config);
-    TrainStep step(*decoder, world, step_options(config));
-    const HostBatch batch = random_batch(config.global_batch_size_to_load, config.max_target_length, config.vocab_size);
-    int64_t index = 1;
-    const auto run = [&] {
-      StepNumbers numbers = step.accumulate(batch, index++);
-      step.update(numbers);
-    };
+    Steps steps(config);
+    const auto run = [&] { steps(); };
     run();
     const double peak = peak_megabytes(run);
     const BenchTime time = best_time(1, run);
@@ -117,18 +132,10 @@ int main(int argc, char** argv) {
   }
   keys.insert(keys.begin(), "remat_policy=none");
   const Config config = config_from_pairs(keys);
-  const auto world = single_rank_world();
-  const auto decoder = make_decoder(config, world, at::Device(at::kCPU));
-  set_first_weights(*decoder, config);
-  TrainStep step(*decoder, world, step_options(config));
-  const HostBatch batch = random_batch(config.global_batch_size_to_load, config.max_target_length, config.vocab_size);
-  const FlopShape shape = flop_shape(config, decoder->spec());
+  Steps steps(config);
+  const auto run = [&] { steps(); };
+  const FlopShape shape = flop_shape(config, steps.spec());
   const FlopCount flops = training_flops(shape);
-  int64_t index = 1;
-  const auto run = [&] {
-    StepNumbers numbers = step.accumulate(batch, index++);
-    step.update(numbers);
-  };
 
   BenchReport report(argc, argv);
   run();  // makes the optimizer's state, so that the peak is that of a step alone
@@ -152,7 +159,7 @@ int main(int argc, char** argv) {
     product_rate = std::max({product_rate, before, after});
     shares.push_back(flops.total * 1e12 / seconds / (0.5 * (before + after)));
   }
-  report["parameters"] = count_parameters(decoder->spec());
+  report["parameters"] = count_parameters(steps.spec());
   report["seconds_per_step"] = rounded(time.seconds);
   report["cpu_seconds_per_step"] = rounded(time.cpu_seconds);
   report["tokens_per_second"] = rounded(tokens_per_device(config) / time.seconds);

@@ -10,6 +10,7 @@
 #include "data/parallel_encode.h"
 #include "data/row_file.h"
 #include "data/tokenizer.h"
+#include "files/parallel.h"
 #include "report.h"
 
 namespace ballast {
@@ -40,18 +41,18 @@ std::vector<std::string> read_texts() {
 }
 
 /// Seconds of a sum of pure arithmetic, in equal parts on several threads: what the machine gives at this moment.
-double bare_seconds(int num_threads) {
+double bare_seconds(size_t num_threads) {
   constexpr uint64_t kSteps = 200'000'000;
   const auto work = [&] {
     uint64_t state = 1;
-    for (uint64_t i = 0; i < kSteps / static_cast<uint64_t>(num_threads); ++i) state = state * 6364136223846793005u + 1;
+    for (uint64_t i = 0; i < kSteps / num_threads; ++i) state = state * 6364136223846793005u + 1;
     volatile uint64_t kept = state;
     static_cast<void>(kept);
   };
   return best_time(5,
                    [&] {
                      std::vector<std::thread> threads;
-                     for (int i = 1; i < num_threads; ++i) threads.emplace_back(work);
+                     for (size_t i = 1; i < num_threads; ++i) threads.emplace_back(work);
                      work();
                      for (std::thread& thread : threads) thread.join();
                    })
@@ -63,7 +64,7 @@ nlohmann::ordered_json measure(const Subject& subject, const std::vector<std::st
   nlohmann::ordered_json figures;
   size_t num_tokens = 0;
   double one_thread = 0;
-  for (int threads = 1; threads <= num_encode_threads(); threads *= 2) {
+  for (size_t threads = 1; threads <= num_processors(); threads *= 2) {
     const BenchTime time = best_time(10, [&] {
       num_tokens = 0;
       for (const auto& ids : encode_all(*tokenizer, texts, true, threads)) num_tokens += ids.size();
@@ -97,7 +98,7 @@ int main(int argc, char** argv) {
   for (const std::string& text : texts) bytes += static_cast<double>(text.size());
   report["documents"] = texts.size();
   report["megabytes"] = rounded(bytes / 1e6);
-  for (int threads = 2; threads <= num_encode_threads(); threads *= 2) {
+  for (size_t threads = 2; threads <= num_processors(); threads *= 2) {
     report["bare_loop_speedup"][std::to_string(threads) + "_threads"] =
         rounded(bare_seconds(1) / bare_seconds(threads));
   }

@@ -56,7 +56,7 @@ bool has_complete_marker(const fs::path& checkpoint) {
 }
 
 bool is_checkpoint_folder(const fs::path& path) {
-  const char* names[] = {kManifestName, kCompleteName, "model-r00000.safetensors"};
+  const char* names[] = {kManifestName, kCompleteName, kModelName};
   return std::any_of(std::begin(names), std::end(names), [&](const char* name) { return fs::exists(path / name); });
 }
 

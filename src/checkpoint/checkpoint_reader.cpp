@@ -11,11 +11,11 @@
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checksum.h"
-#include "checkpoint/parallel.h"
 #include "errors/errors.h"
 #include "errors/log.h"
 #include "files/file_error.h"
 #include "files/mapped_file.h"
+#include "files/parallel.h"
 
 namespace ballast {
 namespace {
@@ -135,10 +135,16 @@ class CheckpointReader::DataFile {
 };
 
 CheckpointReader::CheckpointReader(fs::path folder) : folder_(std::move(folder)), manifest_(read_manifest(folder_)) {
+  for (size_t i = 0; i < manifest_.tensors.size(); ++i) index_[manifest_.tensors[i].tensor.name] = i;
   finding_damage([&] {
     for (const ManifestFile& file : manifest_.files) check_file_size(folder_ / file.name, file.bytes);
     open_tensor_files();
   });
+}
+
+const ManifestTensor* CheckpointReader::find(const std::string& name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &manifest_.tensors[found->second];
 }
 
 void CheckpointReader::open_tensor_files() {

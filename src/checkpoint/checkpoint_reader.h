@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "checkpoint/manifest.h"
@@ -38,6 +39,8 @@ class CheckpointReader {
 
   const std::filesystem::path& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
+  /// Null when there is no tensor of this name.
+  const ManifestTensor* find(const std::string& name) const;
 
   /// The text of a file, checked. @throws DamagedCheckpointError
   std::string document(std::string_view name) const;
@@ -57,7 +60,8 @@ class CheckpointReader {
 
   std::filesystem::path folder_;
   Manifest manifest_;
-  std::vector<std::shared_ptr<DataFile>> files_;  // parallel to manifest_.files; null for documents
+  std::unordered_map<std::string, size_t> index_;  // into manifest_.tensors
+  std::vector<std::shared_ptr<DataFile>> files_;   // parallel to manifest_.files; null for documents
 };
 
 /// Calls `use` with the newest checkpoint of a run, by number. One that is damaged, as opening it or `use` finds by

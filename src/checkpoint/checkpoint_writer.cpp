@@ -17,9 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 ManifestFile write_document(const fs::path& folder, const std::string& name, const std::string& text) {
-  AtomicFile file(folder / name, ErrorKind::kCheckpoint);
-  file.append(text);
-  file.commit();
+  write_file(folder / name, text, ErrorKind::kCheckpoint);
   return {name, text.size(), checksum_of(text)};
 }
 

@@ -161,12 +161,6 @@ const ManifestFile* Manifest::find_file(std::string_view name) const {
   return found == files.end() ? nullptr : &*found;
 }
 
-const ManifestTensor* Manifest::find(std::string_view name) const {
-  const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](const auto& entry) { return entry.tensor.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
-}
-
 std::string to_json(const Manifest& manifest) {
   // One line a file and a tensor: short enough to read, and to compare with another one.
   const auto lines = [](const std::vector<ordered_json>& items) {

@@ -15,6 +15,7 @@ inline constexpr int64_t kCheckpointVersion = 1;
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kCompleteName = "COMPLETE";
 inline constexpr const char* kConfigName = "config.yml";
+inline constexpr const char* kModelName = "model-r00000.safetensors";  ///< of rank 0
 
 enum class CheckpointKind { kTraining, kWeights };
 
@@ -46,7 +47,6 @@ struct Manifest {
   std::vector<ManifestTensor> tensors;
 
   const ManifestFile* find_file(std::string_view name) const;
-  const ManifestTensor* find(std::string_view name) const;
 };
 
 /// The text of manifest.json.

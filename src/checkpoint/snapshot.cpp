@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "checkpoint/parallel.h"
+#include "files/parallel.h"
 
 namespace ballast {
 

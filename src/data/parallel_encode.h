@@ -2,6 +2,7 @@
 // Encodes many texts on several threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -11,12 +12,9 @@
 
 namespace ballast {
 
-/// Threads worth having on this machine: the processors this process may use.
-int num_encode_threads();
-
 /// The ids of each text, in order, whatever `num_threads` (>= 1) is. With one thread nothing is started.
 /// @throws what Tokenizer::encode threw for the first text that failed
 std::vector<std::vector<int32_t>> encode_all(const Tokenizer& tokenizer, std::span<const std::string_view> texts,
-                                             bool add_special_tokens, int num_threads);
+                                             bool add_special_tokens, size_t num_threads);
 
 }  // namespace ballast

@@ -68,6 +68,12 @@ void AtomicFile::commit() {
   sync_folder(folder_of(target_));
 }
 
+void write_file(const std::filesystem::path& target, std::string_view text, ErrorKind kind) {
+  AtomicFile file(target, kind);
+  file.append(text);
+  file.commit();
+}
+
 void sync_folder(const std::filesystem::path& path) {
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;

@@ -39,6 +39,9 @@ class AtomicFile {
   uint64_t appended_bytes_ = 0;
 };
 
+/// The whole content of a file at once.
+void write_file(const std::filesystem::path& target, std::string_view text, ErrorKind kind);
+
 /// Makes names in a folder last: creations, renames, removals. Where the system cannot, nothing happens.
 void sync_folder(const std::filesystem::path& path);
 

@@ -17,9 +17,8 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// The step of a record's line, or nothing if the line is damaged.
-std::optional<double> step_of(const std::string& line) {
-  const auto record = nlohmann::json::parse(line, nullptr, false);
+/// The step of a line's record, or nothing if the line is damaged.
+std::optional<double> step_of(const nlohmann::json& record) {
   if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) return std::nullopt;
   return record["step"].get<double>();
 }
@@ -30,7 +29,7 @@ void drop_records(const std::filesystem::path& path, int64_t resume_from_step) {
   AtomicFile kept(path, ErrorKind::kData);
   std::string line;
   for (int64_t number = 1; std::getline(source, line); ++number) {
-    const auto step = step_of(line);
+    const auto step = step_of(nlohmann::json::parse(line, nullptr, false));
     if (step && *step < static_cast<double>(resume_from_step)) {
       kept.append(line + '\n');
     } else if (!step && source.peek() != std::ifstream::traits_type::eof()) {
@@ -70,7 +69,7 @@ std::vector<RecordLine> record_lines_from(const std::filesystem::path& path, int
   std::ifstream source(path, std::ios::binary);
   for (std::string line; std::getline(source, line);) {
     const auto record = nlohmann::json::parse(line, nullptr, false);
-    const auto step = step_of(line);
+    const auto step = step_of(record);
     if (!step || *step < static_cast<double>(first_step) || !record.contains("kind")) continue;
     lines.push_back({record["kind"].get<std::string>(), static_cast<int64_t>(*step), line});
   }

@@ -45,9 +45,7 @@ void PeriodFiles::finish() {
       "metrics_step_" + zero_padded(first_step_, 6) + "_to_step_" + zero_padded(last_step_, 6) + ".txt";
   std::error_code ignored;  // the file reports what is wrong
   std::filesystem::create_directories(folder_, ignored);
-  AtomicFile file(folder_ / name, ErrorKind::kData);
-  file.append(pending_);
-  file.commit();
+  write_file(folder_ / name, pending_, ErrorKind::kData);
   pending_.clear();
 }
 

@@ -19,10 +19,14 @@ std::optional<int64_t> restart_step(const std::optional<int64_t>& resume_from_st
 
 }  // namespace
 
+std::filesystem::path run_folder(const Config& config) {
+  return std::filesystem::path(config.base_output_directory) / config.run_name;
+}
+
 WriterOptions writer_options(const Config& config) {
   WriterOptions options;
   options.run_name = config.run_name;
-  options.run_dir = std::filesystem::path(config.base_output_directory) / config.run_name;
+  options.run_dir = run_folder(config);
   options.metrics_file = config.metrics_file;
   if (config.gcs_metrics) options.period_dir = config.metrics_dir;
   if (config.enable_tensorboard) {

@@ -34,6 +34,9 @@ struct WriterOptions {
   std::optional<int64_t> resume_from_step;
 };
 
+/// <base_output_directory>/<run_name>, where all of a run lies.
+std::filesystem::path run_folder(const Config& config);
+
 /// Paths and periods of a configuration; resume_from_step stays absent.
 WriterOptions writer_options(const Config& config);
 

@@ -2,8 +2,8 @@
 #include "models/checkpoint_weights.h"
 
 #include <filesystem>
-#include <set>
 
+#include "checkpoint/checkpoint_folder.h"
 #include "models/hf_weights.h"
 #include "models/weight_fit.h"
 #include "tensor/stored_tensor.h"
@@ -24,7 +24,7 @@ bool is_moment(const std::string& name) {
 /// The checkpoint that `path` names; empty if it is none.
 fs::path checkpoint_at(fs::path path) {
   if (!fs::exists(path) && path.filename() == "items") path = path.parent_path();
-  return fs::exists(path / kManifestName) ? path : fs::path();
+  return is_checkpoint_folder(path) ? path : fs::path();
 }
 
 }  // namespace
@@ -47,32 +47,20 @@ void TensorReads::run(const CheckpointReader& reader) {
 }
 
 void check_checkpoint_weights(const Decoder& decoder, const CheckpointReader& reader) {
-  WeightFit fit;
-  std::set<std::string> wanted;
-  const auto add = [&](const std::string& name, const at::Tensor& target) {
-    wanted.insert(name);
-    const ManifestTensor* entry = reader.manifest().find(name);
-    fit.add(name, entry == nullptr ? nullptr : &entry->tensor, target);
-  };
-  for (const UnitPtr& unit : decoder.units()) {
-    for (const Parameter& parameter : unit->parameters()) add(parameter.spec.name, parameter.master);
-    for (const Buffer& buffer : unit->buffers()) add(buffer.name, buffer.value);
-  }
+  WeightFit fit(decoder.stored_tensors(), [&](const std::string& name) {
+    const ManifestTensor* entry = reader.find(name);
+    return entry == nullptr ? nullptr : &entry->tensor;
+  });
   for (const ManifestTensor& entry : reader.manifest().tensors) {
-    if (!is_moment(entry.tensor.name) && !wanted.contains(entry.tensor.name)) fit.add_unexpected(entry.tensor.name);
+    if (!is_moment(entry.tensor.name) && !fit.wants(entry.tensor.name)) fit.add_unexpected(entry.tensor.name);
   }
   fit.check("checkpoint: " + reader.folder().string(), "the model keys of its config.yml");
 }
 
 void add_decoder_reads(Decoder& decoder, const CheckpointReader& reader, TensorReads& reads) {
   check_checkpoint_weights(decoder, reader);
-  for (const UnitPtr& unit : decoder.units()) {
-    for (Parameter& parameter : unit->parameters()) {
-      reads.add(*reader.manifest().find(parameter.spec.name), parameter.master.detach());
-    }
-    for (Buffer& buffer : unit->buffers()) reads.add(*reader.manifest().find(buffer.name), buffer.value);
-    unit->drop_copies();
-  }
+  for (const auto& [name, tensor] : decoder.stored_tensors()) reads.add(*reader.find(name), tensor);
+  for (const UnitPtr& unit : decoder.units()) unit->drop_copies();
 }
 
 void load_checkpoint_weights(Decoder& decoder, const CheckpointReader& reader) {
@@ -89,12 +77,7 @@ SnapshotTensor snapshot_of(const std::string& name, const at::Tensor& tensor) {
 
 std::vector<SnapshotTensor> decoder_tensors(const Decoder& decoder) {
   std::vector<SnapshotTensor> tensors;
-  for (const UnitPtr& unit : decoder.units()) {
-    for (const Parameter& parameter : unit->parameters()) {
-      tensors.push_back(snapshot_of(parameter.spec.name, parameter.master));
-    }
-    for (const Buffer& buffer : unit->buffers()) tensors.push_back(snapshot_of(buffer.name, buffer.value));
-  }
+  for (const auto& [name, tensor] : decoder.stored_tensors()) tensors.push_back(snapshot_of(name, tensor));
   return tensors;
 }
 

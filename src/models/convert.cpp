@@ -32,18 +32,12 @@ constexpr const char* kTokenizerNames[] = {"tokenizer.json",          "tokenizer
                                            "tokenizer.tiktoken",      "tokenizer_llama3.tiktoken",
                                            "special_tokens.json"};
 
-void write_text(const fs::path& path, std::string_view text) {
-  AtomicFile file(path, kConvertKind);
-  file.append(text);
-  file.commit();
-}
-
 /// Copies the tokenizer files that are there. @return their number
 int copy_tokenizer(const fs::path& from, const fs::path& to) {
   int count = 0;
   for (const char* name : kTokenizerNames) {
     if (!fs::is_regular_file(from / name)) continue;
-    write_text(to / name, MappedFile(from / name, kConvertKind).text());
+    write_file(to / name, MappedFile(from / name, kConvertKind).text(), kConvertKind);
     ++count;
   }
   return count;
@@ -59,7 +53,7 @@ int copy_run_tokenizer(const std::string& path, const fs::path& to) {
     const fs::path extension = fs::path(path).extension();
     const bool is_usual = extension == ".json" || extension == ".model";
     const fs::path name = is_usual ? fs::path("tokenizer" + extension.string()) : fs::path(path).filename();
-    write_text(to / name, MappedFile(path, kConvertKind).text());
+    write_file(to / name, MappedFile(path, kConvertKind).text(), kConvertKind);
     return count + 1;
   }
   const std::optional<std::string> cached = find_in_hf_cache("models", path, "tokenizer.json");
@@ -111,7 +105,7 @@ void convert_to_hf(const CheckpointReader& from, const fs::path& to, const HfWri
   hf_config_text(config, more);  // refuses before anything is written
   AtomicFolder folder(to, kConvertKind);
   export_tokenizer(config.tokenizer_path, folder.path(), more);
-  write_text(folder.path() / "config.json", hf_config_text(config, more));
+  write_file(folder.path() / "config.json", hf_config_text(config, more), kConvertKind);
   write_hf_weights(folder.path(), *weights, options);
   folder.publish();
 }
@@ -128,7 +122,7 @@ void convert_hf_to_hf(const fs::path& from, const fs::path& to, const HfWriteOpt
   if (options.type) config[config.contains("torch_dtype") ? "torch_dtype" : "dtype"] = hf_type_name(*options.type);
   AtomicFolder folder(to, kConvertKind);
   copy_tokenizer(from, folder.path());
-  write_text(folder.path() / "config.json", config.dump(2) + "\n");
+  write_file(folder.path() / "config.json", config.dump(2) + "\n", kConvertKind);
   write_hf_weights(folder.path(), *weights, options);
   folder.publish();
 }
@@ -148,7 +142,7 @@ void convert_to_checkpoint(const fs::path& from, const fs::path& to) {
   CheckpointContent content;
   content.kind = CheckpointKind::kWeights;
   content.config = config_yml(config);
-  content.tensor_files = {{"model-r00000.safetensors", master_tensors(*weights)}};
+  content.tensor_files = {{kModelName, master_tensors(*weights)}};
   CheckpointWriter(to, std::move(content)).write();
 }
 

@@ -37,6 +37,17 @@ Decoder::Decoder(DecoderSpec spec, const Precision& precision, std::shared_ptr<c
   head_ = make_unit("head", head, {}, head_precision);
 }
 
+std::vector<WeightTensor> Decoder::stored_tensors() const {
+  std::vector<WeightTensor> tensors;
+  for (const UnitPtr& unit : units_) {
+    for (const Parameter& parameter : unit->parameters()) {
+      tensors.push_back({parameter.spec.name, parameter.master.detach()});
+    }
+    for (const Buffer& buffer : unit->buffers()) tensors.push_back({buffer.name, buffer.value});
+  }
+  return tensors;
+}
+
 at::Tensor Decoder::embed(const BatchContext& batch) {
   at::Tensor anchor = at::zeros({}, at::device(device_));
   if (at::GradMode::is_enabled()) anchor.set_requires_grad(true);

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "losses/layer_stats.h"
@@ -28,6 +29,12 @@ struct DecoderOptions {
 /// Called with each layer's number and the residual stream after it, [B, T, D].
 using LayerObserver = std::function<void(int64_t layer, const at::Tensor& stream_BTD)>;
 
+/// A tensor under its name on disk.
+struct WeightTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
 /// The loss of one micro-batch.
 struct DecoderLoss {
   LossTerms terms;
@@ -45,6 +52,9 @@ class Decoder {
   const at::Device& device() const { return device_; }
   /// Embedding, one unit a layer, head: all parameters, each once.
   const std::vector<UnitPtr>& units() const { return units_; }
+  /// What weight files hold: masters and buffers, unit by unit. The memory is the decoder's: after writing into it call
+  /// drop_copies() of the units.
+  std::vector<WeightTensor> stored_tensors() const;
 
   /// Residual stream after the last layer, before the final norm, [B, T, D].
   at::Tensor hidden_states(const BatchContextPtr& batch, LayerStats& stats, const LayerObserver& observer = {});

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/hf_weights.h"
 
-#include <set>
-
 #include "errors/log.h"
 #include "files/safetensors.h"
 #include "models/weight_fit.h"
@@ -31,19 +29,10 @@ bool is_ignorable(const std::string& name, const DecoderSpec& spec) {
 }  // namespace
 
 void check_hf_weights(const Decoder& decoder, const SafetensorsFolder& weights, const std::string& folder) {
-  WeightFit fit;
-  std::set<std::string> wanted;
-  const auto add = [&](const std::string& name, const at::Tensor& target) {
-    wanted.insert(name);
-    fit.add(name, weights.find(name), target);
-  };
-  for (const UnitPtr& unit : decoder.units()) {
-    for (const Parameter& parameter : unit->parameters()) add(parameter.spec.name, parameter.master);
-    for (const Buffer& buffer : unit->buffers()) add(buffer.name, buffer.value);
-  }
+  WeightFit fit(decoder.stored_tensors(), [&](const std::string& name) { return weights.find(name); });
   std::vector<std::string> ignored;
   for (const std::string& name : weights.names()) {
-    if (wanted.count(name) > 0) continue;
+    if (fit.wants(name)) continue;
     if (is_ignorable(name, decoder.spec())) {
       ignored.push_back(name);
     } else {
@@ -58,14 +47,10 @@ void load_hf_weights(Decoder& decoder, const std::string& folder, const std::str
   const at::NoGradGuard no_grad;
   const SafetensorsFolder weights = open_hf_weights(folder, weights_file);
   check_hf_weights(decoder, weights, folder);
-  const auto read_into = [&](const std::string& name, at::Tensor& target) {
-    target.copy_(borrow_stored(weights.at(name), weights.bytes(name)));
-  };
-  for (const UnitPtr& unit : decoder.units()) {
-    for (Parameter& parameter : unit->parameters()) read_into(parameter.spec.name, parameter.master);
-    for (Buffer& buffer : unit->buffers()) read_into(buffer.name, buffer.value);
-    unit->drop_copies();
+  for (const auto& [name, tensor] : decoder.stored_tensors()) {
+    tensor.copy_(borrow_stored(weights.at(name), weights.bytes(name)));
   }
+  for (const UnitPtr& unit : decoder.units()) unit->drop_copies();
 }
 
 }  // namespace ballast

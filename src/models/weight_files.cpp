@@ -29,10 +29,7 @@ Decoder shape_decoder(const DecoderSpec& spec) {
 template <class Find>
 std::vector<StoredTensor> tensors_on_disk(const Decoder& decoder, const Find& find) {
   std::vector<StoredTensor> tensors;
-  for (const UnitPtr& unit : decoder.units()) {
-    for (const Parameter& parameter : unit->parameters()) tensors.push_back(find(parameter.spec.name));
-    for (const Buffer& buffer : unit->buffers()) tensors.push_back(find(buffer.name));
-  }
+  for (const WeightTensor& wanted : decoder.stored_tensors()) tensors.push_back(find(wanted.name));
   return tensors;
 }
 
@@ -55,7 +52,7 @@ class CheckpointWeightFiles : public WeightFiles {
   at::Tensor read(const StoredTensor& tensor) const override {
     const at::Tensor values = at::empty(tensor.shape, at::TensorOptions().dtype(tensor_type(tensor)));
     TensorReads reads;
-    reads.add(*reader_.manifest().find(tensor.name), values);
+    reads.add(*reader_.find(tensor.name), values);
     reads.run(reader_);
     return values;
   }
@@ -98,9 +95,7 @@ std::string shard_name(size_t index, size_t count) {
 
 void write_index(const fs::path& folder, const std::map<std::string, std::string>& file_of, uint64_t num_bytes) {
   const nlohmann::ordered_json index = {{"metadata", {{"total_size", num_bytes}}}, {"weight_map", file_of}};
-  AtomicFile file(folder / "model.safetensors.index.json", ErrorKind::kCheckpoint);
-  file.append(index.dump(2) + "\n");
-  file.commit();
+  write_file(folder / "model.safetensors.index.json", index.dump(2) + "\n", ErrorKind::kCheckpoint);
 }
 
 }  // namespace
@@ -126,7 +121,7 @@ std::unique_ptr<WeightFiles> open_checkpoint_weight_files(const CheckpointReader
   const Decoder decoder = shape_decoder(spec);
   check_checkpoint_weights(decoder, reader);
   return std::make_unique<CheckpointWeightFiles>(
-      reader, tensors_on_disk(decoder, [&](const auto& name) { return reader.manifest().find(name)->tensor; }));
+      reader, tensors_on_disk(decoder, [&](const auto& name) { return reader.find(name)->tensor; }));
 }
 
 uint64_t write_hf_weights(const fs::path& folder, const WeightFiles& weights, const HfWriteOptions& options) {

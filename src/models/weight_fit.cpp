@@ -24,14 +24,17 @@ std::string listed(const std::string& title, const std::vector<std::string>& nam
   return text + (names.size() > kShown ? ", ..." : "") + ". ";
 }
 
-bool WeightFit::add(const std::string& name, const StoredTensor* stored, const at::Tensor& target) {
-  if (stored == nullptr) {
-    missing_.push_back(name);
-    return false;
+WeightFit::WeightFit(const std::vector<WeightTensor>& wanted,
+                     const std::function<const StoredTensor*(const std::string&)>& find) {
+  for (const auto& [name, tensor] : wanted) {
+    wanted_.insert(name);
+    const StoredTensor* stored = find(name);
+    if (stored == nullptr) {
+      missing_.push_back(name);
+    } else if (tensor.sizes() != stored->shape) {
+      misshaped_.push_back(name + " " + shape_text(stored->shape) + " instead of " + shape_text(tensor.sizes()));
+    }
   }
-  if (target.sizes() == stored->shape) return true;
-  misshaped_.push_back(name + " " + shape_text(stored->shape) + " instead of " + shape_text(target.sizes()));
-  return false;
 }
 
 void WeightFit::check(const std::string& where, const std::string& attempt) const {

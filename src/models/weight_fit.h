@@ -2,24 +2,28 @@
 // Compares the tensors a model wants with those a file has, and tells all differences at once.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "files/safetensors.h"
+#include "models/decoder.h"
 
 namespace ballast {
 
 class WeightFit {
  public:
-  /// Whether `stored` can become `target`; null: there is no such tensor.
-  bool add(const std::string& name, const StoredTensor* stored, const at::Tensor& target);
+  /// @param find  the file's tensor of a name; null: there is none
+  WeightFit(const std::vector<WeightTensor>& wanted,
+            const std::function<const StoredTensor*(const std::string&)>& find);
+  bool wants(const std::string& name) const { return wanted_.contains(name); }
   void add_unexpected(const std::string& name) { unexpected_.push_back(name); }
   /// @throws CheckpointError listing missing, unexpected and misshaped tensors
   void check(const std::string& where, const std::string& attempt) const;
 
  private:
+  std::set<std::string> wanted_;
   std::vector<std::string> missing_, unexpected_, misshaped_;
 };
 

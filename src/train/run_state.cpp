@@ -43,7 +43,7 @@ std::map<std::string, Moments> add_moment_reads(const CheckpointReader& reader, 
   for (const UnitPtr& unit : decoder.units()) {
     for (const Parameter& parameter : unit->parameters()) {
       const auto add = [&](const char* prefix, at::Tensor Moments::* member) {
-        const ManifestTensor* entry = reader.manifest().find(prefix + parameter.spec.name);
+        const ManifestTensor* entry = reader.find(prefix + parameter.spec.name);
         if (entry == nullptr) return;
         if (parameter.master.sizes() != entry->tensor.shape) {
           fail(reader, entry->tensor.name + " has another shape than its parameter", entry->tensor.description(), "",
@@ -119,7 +119,7 @@ CheckpointContent checkpoint_of(const RunParts& parts, const Config& config, int
     if (moment.m.defined()) moments.push_back(snapshot_of(kFirstMomentPrefix + name, moment.m));
     if (moment.v.defined()) moments.push_back(snapshot_of(kSecondMomentPrefix + name, moment.v));
   }
-  content.tensor_files = {{"model-r00000.safetensors", decoder_tensors(parts.decoder)},
+  content.tensor_files = {{kModelName, decoder_tensors(parts.decoder)},
                           {"optimizer-r00000.safetensors", std::move(moments)}};
   return content;
 }

@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "errors/errors.h"
 #include "errors/log.h"
+#include "metrics/writer.h"
 #include "models/checkpoint_weights.h"
 #include "optim/param_mask.h"
 
@@ -71,7 +72,7 @@ void set_first_weights(Decoder& decoder, const Config& config) {
 }
 
 std::filesystem::path checkpoints_root(const Config& config) {
-  return std::filesystem::path(config.base_output_directory) / config.run_name / "checkpoints";
+  return run_folder(config) / "checkpoints";
 }
 
 StepOptions step_options(const Config& config) {

@@ -109,8 +109,7 @@ int64_t Trainer::train() {
 bool Trainer::makes_up_evaluation() {
   const int64_t step = first_step_ - 1;
   if (step < 0 || !evaluates_after(step)) return false;
-  const auto lines = record_lines_from(
-      std::filesystem::path(config_.base_output_directory) / config_.run_name / "metrics.jsonl", step);
+  const auto lines = record_lines_from(run_folder(config_) / "metrics.jsonl", step);
   const bool is_on_record =
       std::any_of(lines.begin(), lines.end(), [](const auto& line) { return line.kind == "eval"; });
   return !is_on_record && evaluate_after(step);

@@ -27,7 +27,7 @@ fs::path write_small(const TempFolder& folder, int64_t step = 5) {
 }
 
 std::vector<float> read_floats(const CheckpointReader& reader, const std::string& name) {
-  const ManifestTensor* entry = reader.manifest().find(name);
+  const ManifestTensor* entry = reader.find(name);
   std::vector<float> values(static_cast<size_t>(entry->tensor.num_elements()));
   reader.read({{entry, std::as_writable_bytes(std::span(values))}});
   return values;

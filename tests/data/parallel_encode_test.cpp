@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/tokenizer_samples.h"
+#include "files/parallel.h"
 
 namespace ballast {
 namespace {
@@ -29,9 +30,9 @@ TEST(EncodeAll, GivesTheSameIdsForEveryNumberOfThreads) {
   const auto expected = encode_all(*tokenizer, views, false, 1);
   ASSERT_EQ(expected.size(), texts.size());
   for (size_t i = 0; i < texts.size(); ++i) ASSERT_EQ(expected[i], tokenizer->encode(texts[i], false));
-  for (const int threads : {2, 3, 8, 1000}) EXPECT_EQ(encode_all(*tokenizer, views, false, threads), expected);
+  for (const size_t threads : {2, 3, 8, 1000}) EXPECT_EQ(encode_all(*tokenizer, views, false, threads), expected);
   EXPECT_TRUE(encode_all(*tokenizer, {}, false, 4).empty());
-  EXPECT_GE(num_encode_threads(), 1);
+  EXPECT_GE(num_processors(), 1U);
 }
 
 class FailingTokenizer : public Tokenizer {
@@ -55,7 +56,7 @@ TEST(EncodeAll, ReportsTheFirstTextThatFails) {
   texts[150] = "bad 150";
   texts[40] = "bad 40";
   const std::vector<std::string_view> views(texts.begin(), texts.end());
-  for (const int threads : {1, 4}) {
+  for (const size_t threads : {1, 4}) {
     EXPECT_EQ(error_line<DataError>([&] { encode_all(FailingTokenizer(), views, false, threads); }), "bad 40: refused");
   }
 }
