@@ -48,6 +48,15 @@ double weights_of(const DenseFfnSpec& ffn, int64_t emb_dim) {
   return ffn_weights(emb_dim, ffn.mlp_dim, ffn.is_gated ? 2 : 1);
 }
 
+double weights_of(const MoeFfnSpec& ffn, int64_t emb_dim) {
+  const RouterSpec& router = ffn.router;
+  const int64_t width = ffn.latent_dim > 0 ? ffn.latent_dim : emb_dim;
+  return static_cast<double>(router.num_experts * emb_dim) +
+         static_cast<double>(router.num_experts_per_tok) * ffn_weights(width, ffn.mlp_dim, 2) +
+         ffn_weights(emb_dim, ffn.shared_dim, 2) + static_cast<double>(2 * emb_dim * ffn.latent_dim) +
+         static_cast<double>(ffn.has_shared_gate ? emb_dim : 0);
+}
+
 struct Peak {
   std::array<std::string_view, 2> words;  ///< all must stand in the device's name; an empty word stands in every name
   double tflops;

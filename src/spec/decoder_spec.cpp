@@ -211,6 +211,15 @@ int64_t count_attention(const AttentionSpec& attention, int64_t emb_dim) {
   return count;
 }
 
+int64_t count_ffn(const MoeFfnSpec& ffn, int64_t emb_dim) {
+  const RouterSpec& router = ffn.router;
+  const int64_t width = ffn.latent_dim > 0 ? ffn.latent_dim : emb_dim;
+  const int64_t expert = 3 * width * ffn.mlp_dim + (ffn.has_bias ? 2 * ffn.mlp_dim + width : 0);
+  int64_t count = router.num_experts * (emb_dim + (router.has_bias ? 1 : 0) + expert);
+  if (ffn.latent_dim > 0) count += 2 * emb_dim * ffn.latent_dim;
+  return count + 3 * emb_dim * ffn.shared_dim + (ffn.has_shared_gate ? emb_dim : 0);
+}
+
 int64_t count_ffn(const DenseFfnSpec& ffn, int64_t emb_dim) {
   const int64_t num_inputs = ffn.is_gated ? 2 : 1;
   const int64_t biases = ffn.has_bias ? num_inputs * ffn.mlp_dim + emb_dim : 0;
@@ -248,7 +257,7 @@ int64_t count_parameters(const DecoderSpec& spec) {
       count += count_norm(*norm, spec.emb_dim);
     }
     count += std::visit([&](const AttentionSpec& mixer) { return count_attention(mixer, spec.emb_dim); }, layer.mixer);
-    count += std::visit([&](const DenseFfnSpec& ffn) { return count_ffn(ffn, spec.emb_dim); }, layer.ffn);
+    count += std::visit([&](const auto& ffn) { return count_ffn(ffn, spec.emb_dim); }, layer.ffn);
   }
   return count;
 }

@@ -80,8 +80,65 @@ struct DenseFfnSpec {
   bool operator==(const DenseFfnSpec&) const = default;
 };
 
+/// What a router makes of its logits z. The choice is by score plus selection bias, the weights come from the score
+/// without it.
+enum class RouterScore {
+  kLogits,        ///< score z; weights: softmax over the chosen (Mixtral, gpt-oss)
+  kSoftmax,       ///< softmax over all experts
+  kSigmoid,       ///< each expert by itself (DeepSeek V3)
+  kSqrtSoftplus,  ///< sqrt(log(1 + e^z)), each expert by itself (DeepSeek V4)
+};
+
+/// Which experts a token goes to, and with which weights. Everything in fp32.
+struct RouterSpec {
+  int64_t num_experts = 0;
+  int64_t num_experts_per_tok = 0;
+  RouterScore score = RouterScore::kSoftmax;
+  bool normalizes = true;           ///< weights of the chosen are divided by their sum; kLogits: always true
+  double scaling_factor = 1.0;      ///< multiplies the weights
+  bool has_bias = false;            ///< trained bias of the logits (gpt-oss)
+  bool has_selection_bias = false;  ///< untrained bias of the choice, moved towards balance (DeepSeek V3)
+  int64_t num_groups = 0;           ///< groups of equally many neighbouring experts; 0: no groups
+  int64_t num_kept_groups = 0;  ///< groups with the largest sums of their two best scores, where choice is limited to
+  bool operator==(const RouterSpec&) const = default;
+};
+
+/// How a Hugging Face folder stores routed experts. In memory, in checkpoints and for masks the names are those of the
+/// default values, with all experts in one tensor: mlp.experts.gate_proj.weight [E, F, D] and so on.
+enum class ExpertStorage {
+  kOneTensorAnExpert,  ///< <experts>.<e>.<gate|up|down>.weight, [out, in]
+  kFusedInterleaved,   ///< <experts>.gate_up_proj [E, in, 2 out], gate and up alternating; <experts>.down_proj [E, in,
+                       ///< out]; biases under <name>_bias (gpt-oss)
+};
+
+struct ExpertNames {
+  ExpertStorage storage = ExpertStorage::kOneTensorAnExpert;
+  std::string router = "mlp.gate";
+  std::string experts = "mlp.experts";
+  std::string gate = "gate_proj", up = "up_proj", down = "down_proj";
+  bool operator==(const ExpertNames&) const = default;
+};
+
+/// Routed experts, each down(product(gate(x), up(x))) with
+///   product = act(min(gate, limit)) * (clip(up, -limit, limit) + up_offset), act(g) = g * sigmoid(alpha * g) for SiLU
+/// summed with the router's weights, plus an expert that every token passes.
+struct MoeFfnSpec {
+  RouterSpec router;
+  int64_t mlp_dim = 0;  ///< width of one expert
+  Activation activation = Activation::kSilu;
+  double activation_limit = 0;   ///< 0: off; clips the shared expert too
+  double activation_alpha = 1;   ///< other than 1 with kSilu only
+  double up_offset = 0;          ///< added to the clipped up; routed experts only
+  bool has_bias = false;         ///< on gate, up and down of each expert; a down bias is inside the routing weight
+  int64_t latent_dim = 0;        ///< experts work between two projections, D to this width and back; the router reads D
+  int64_t shared_dim = 0;        ///< width of the expert that every token passes; 0: none
+  bool has_shared_gate = false;  ///< sigmoid(x . w) multiplies what the shared expert returns
+  ExpertNames names;
+  bool operator==(const MoeFfnSpec&) const = default;
+};
+
 using MixerSpec = std::variant<AttentionSpec>;  // room for latent and linear attention
-using FfnSpec = std::variant<DenseFfnSpec>;     // room for experts
+using FfnSpec = std::variant<DenseFfnSpec, MoeFfnSpec>;
 
 /// x += post_mixer_norm(mixer(pre_mixer_norm(x))); x += post_ffn_norm(ffn(pre_ffn_norm(x))). A norm may be absent.
 /// Parallel layers read the residual stream once: n = pre_mixer_norm(x); x += mixer(n) + ffn(n).
@@ -91,6 +148,30 @@ struct LayerSpec {
   MixerSpec mixer;
   FfnSpec ffn;
   bool operator==(const LayerSpec&) const = default;
+};
+
+/// The balance loss of one layer, from choice shares f and mean probabilities P of a group of tokens; E experts, K
+/// chosen a token, sum of f = K. docs/losses.md has the formulas, their divisors and their values at balance.
+enum class LoadBalanceForm {
+  kMaxText,   ///< E * sum f P, at balance K; P of the score as the router selects by it
+  kDeepSeek,  ///< E / K * sum f P, at balance 1; P of the scores over their sum, without the selection bias
+  kOlmo,      ///< as kDeepSeek, each group weighted with its number of tokens
+};
+
+/// How experts are trained and balanced: nothing here changes what a finished model computes.
+struct MoeTraining {
+  LoadBalanceForm form = LoadBalanceForm::kMaxText;
+  bool groups_by_row = true;    ///< a group is a row; else `group_instances` rows
+  int64_t group_instances = 0;  ///< neighbouring rows of the step's batch; 0: a micro-batch
+  double load_balance_weight = 0;
+  double router_z_weight = 0;  ///< of the squared log-sum-exp of the logits, a token
+  bool divides_by_loss_tokens =
+      false;                   ///< kOlmo and router z: divide by the loss tokens of the step, not by its routed tokens
+  bool sums_layers = false;    ///< add the layers' losses, do not average them
+  double capacity_factor = 0;  ///< > 0: an expert drops what exceeds this multiple of its share of a row
+  double selection_bias_rate = 0;  ///< step of the selection bias, once an optimizer step
+  bool has_maxtext_init = false;   ///< deviation 1/sqrt(E * out) of expert weights, not 1/sqrt(in)
+  bool operator==(const MoeTraining&) const = default;
 };
 
 struct DecoderSpec {
@@ -106,6 +187,7 @@ struct DecoderSpec {
   bool logits_dot_in_fp32 = false;  ///< the head's product and weights are fp32 whatever the activations are
   double dense_init_scale = 1.0;
   double dropout_rate = 0;
+  MoeTraining moe;
   bool operator==(const DecoderSpec&) const = default;
 };
 
