@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <set>
 
 #include "errors/errors.h"
 #include "errors/log.h"
@@ -148,13 +149,21 @@ struct DependentKeys {
   bool are_idle = false;     // ... or that do not
 };
 constexpr DependentKeys kDependentKeys[] = {
+    {"num_experts_per_tok|base_moe_mlp_dim|shared_experts|first_num_dense_layers|interleave_moe_layer_step|expert_init|"
+     "capacity_factor|sparse_matmul|load_balance_loss_weight|load_balance_loss_form|load_balance_scope|"
+     "moe_lb_group_instances|router_z_loss_weight|moe_aux_divisor|moe_aux_loss_reduction|norm_topk_prob|"
+     "routed_score_func|routed_scaling_factor|routed_bias|routed_bias_update_rate|n_routing_groups|topk_routing_group|"
+     "log_moe_bias_norms|expert_load_period|moe_mlpwi_0|moe_mlpwi_1|moe_mlpwo",
+     "num_experts", "0|1", true},
+    {"load_balance_loss_form|load_balance_scope|moe_lb_group_instances", "load_balance_loss_weight", "0", true},
     {"adam_b1|adam_b2|adam_eps|adam_eps_root|adam_weight_decay|adamw_mask|mu_dtype", "opt_type", "adamw|adam_pax|muon"},
     {"muon_beta|muon_weight_decay|muon_consistent_rms", "opt_type", "muon"},
     {"skip_step_interval|skip_step_scaling_factor", "skip_step_on_spikes", "true"},
     {"wsd_decay_steps_fraction|wsd_decay_style", "lr_schedule_type", "wsd"},
     {"per_device_batch_size_start|per_device_batch_size_increment|global_rampup_samples", "enable_rampup_batch_size",
      "true"},
-    {"context|attention_out|query_proj|key_proj|value_proj|kv_proj|qkv_proj|out_proj|mlpwi|mlpwi_0|mlpwi_1|mlpwo",
+    {"context|attention_out|query_proj|key_proj|value_proj|kv_proj|qkv_proj|out_proj|mlpwi|mlpwi_0|mlpwi_1|mlpwo|"
+     "moe_mlpwi_0|moe_mlpwi_1|moe_mlpwo",
      "remat_policy", "custom"},
     {"qk_norm_with_scale", "use_qk_norm", "true"},
     {"normalize_embedding_logits", "logits_via_embedding", "true"},
@@ -184,16 +193,44 @@ bool is_asked_for(const Config& config, const KeyInfo& key) {
 }
 
 void warn_of_idle_keys(const Config& config) {
+  std::set<std::string_view> named;
   for (const DependentKeys& row : kDependentKeys) {
     const KeyInfo& chooser = *find_key(row.chooser);
     const TypedValue choice = get_value(config, chooser);
     if (find_listed(chooser, row.choices, choice).has_value() != row.are_idle) continue;
     if (chooser.name == "rope_type" && !config.local_rope_type.empty()) continue;  // sliding layers may read them
     for (const std::string& name : split_words(row.keys)) {
-      if (!is_asked_for(config, *find_key(name))) continue;
+      const KeyInfo& key = *find_key(name);
+      if (!is_asked_for(config, key) || !named.insert(key.name).second) continue;
       log_warning(place_of(config.origin(name), name) + " has no effect with " + row.chooser + "=" +
                   quoted_if_empty(to_text(choice)));
     }
+  }
+}
+
+/// Keys of the experts that other keys of theirs make idle, and the width that nobody gave.
+void remark_on_experts(const Config& config) {
+  if (config.num_experts < 2) return;
+  if (config.base_moe_mlp_dim == -1) {
+    log_info("config: base_moe_mlp_dim=-1: each expert is base_mlp_dim=" + to_text(config.base_mlp_dim) + " wide");
+  }
+  if (config.capacity_factor > 0 && config.sparse_matmul) {
+    log_warning(place_of(config.origin("capacity_factor"), "capacity_factor") +
+                " has no effect with sparse_matmul=true: no token is dropped");
+  }
+  if (config.capacity_factor <= 0 && !config.sparse_matmul) {
+    log_warning(place_of(config.origin("sparse_matmul"), "sparse_matmul") +
+                "=false has no effect without capacity_factor: the chosen experts alone are computed all the same");
+  }
+  const bool has_balance = config.load_balance_loss_weight > 0, has_z = config.router_z_loss_weight > 0;
+  const bool reads_divisor = has_z || (has_balance && config.load_balance_loss_form == "olmo");
+  if (config.moe_aux_divisor != "tokens" && !reads_divisor) {
+    log_warning(place_of(config.origin("moe_aux_divisor"), "moe_aux_divisor") +
+                " has no effect: it divides load_balance_loss_form=olmo and the router z loss");
+  }
+  if (config.moe_aux_loss_reduction != "mean" && !has_balance && !has_z) {
+    log_warning(place_of(config.origin("moe_aux_loss_reduction"), "moe_aux_loss_reduction") +
+                " has no effect: load_balance_loss_weight and router_z_loss_weight are 0");
   }
 }
 
@@ -203,6 +240,23 @@ void warn_of_long_rows(const Config& config) {
   log_warning(place_of(config.origin("max_target_length"), "max_target_length") + ": rows of " +
               to_text(config.max_target_length) + " tokens are longer than the " + to_text(limit) +
               " positions the model was made for (max_position_embeddings)");
+}
+
+/// A group of the load-balance statistics is rows of the step's batch that lie in one micro-batch.
+void check_balance_groups(const Config& config) {
+  if (config.moe_lb_group_instances == 0) return;
+  if (config.load_balance_scope != "batch") {
+    refuse_together(config, {"moe_lb_group_instances", "load_balance_scope"},
+                    "groups of rows are statistics of a batch", "load_balance_scope=batch");
+  }
+  if (config.enable_rampup_batch_size) {
+    refuse_together(config, {"moe_lb_group_instances", "enable_rampup_batch_size"},
+                    "groups do not fit micro-batches that grow", "moe_lb_group_instances=0");
+  }
+  if (config.gradient_accumulation_steps > 1 && config.gradient_accumulation_split == "strided") {
+    refuse_together(config, {"moe_lb_group_instances", "gradient_accumulation_steps", "gradient_accumulation_split"},
+                    "micro-batches of strided rows tear the groups apart", "gradient_accumulation_split=contiguous");
+  }
 }
 
 void check_profile(const Config& config) {
@@ -268,11 +322,13 @@ void check_together(const Config& config, bool needs_data) {
       config.run_name == "..") {
     refuse_together(config, {"run_name"}, "cannot name a folder", "letters, digits, - and _");
   }
+  check_balance_groups(config);
   if (!needs_data) return;
   check_data(config);
   check_checkpoints(config);
   check_evaluation(config);
   warn_of_idle_keys(config);
+  remark_on_experts(config);
   warn_of_long_rows(config);
   check_profile(config);
   remark_on_values(config);

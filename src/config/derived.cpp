@@ -83,6 +83,15 @@ void derive_batch_sizes(Config& config, int64_t num_devices) {
   put(config, "global_batch_size_to_load_eval", config.global_batch_size_to_load_eval, loaded_eval_rows);
 }
 
+void check_balance_groups_fit(const Config& config) {
+  const int64_t group = config.moe_lb_group_instances, rows = config.micro_batch_size_to_train_on;
+  if (group == 0 || rows % group == 0) return;
+  refuse(
+      config, "moe_lb_group_instances",
+      "a micro-batch of " + std::to_string(rows) + " rows is no whole number of groups; got " + std::to_string(group),
+      "a divisor of the rows");
+}
+
 void derive_steps(Config& config) {
   if (config.steps == -1 && config.learning_rate_schedule_steps == -1) {
     refuse(config, "steps", "steps and learning_rate_schedule_steps both ask for the other one",
@@ -137,6 +146,7 @@ void derive_values(Config& config, int64_t num_devices, const std::map<std::stri
   if (config.hardware == "tpu") put(config, "hardware", config.hardware, std::string("auto"));
   derive_sizes(config);
   derive_batch_sizes(config, num_devices);
+  check_balance_groups_fit(config);
   batch_rampup(config);  // its checks
   derive_steps(config);
   derive_tokenizer(config);

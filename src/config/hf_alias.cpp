@@ -9,14 +9,15 @@ namespace {
 /// Class defaults in which the families differ. Empty: derived from other fields.
 struct ClassDefaults {
   std::string vocab_size, num_key_value_heads, head_dim, intermediate_size, max_position_embeddings, rms_norm_eps;
+  std::string hidden_size = "4096", num_hidden_layers = "32", num_attention_heads = "32";
 };
 
 std::vector<HfField> dense_fields(const ClassDefaults& defaults) {
   return {
       {"vocab_size", {"vocab_size"}, HfType::kInteger, defaults.vocab_size},
-      {"base_emb_dim", {"hidden_size"}, HfType::kInteger, "4096"},
-      {"base_num_decoder_layers", {"num_hidden_layers"}, HfType::kInteger, "32"},
-      {"base_num_query_heads", {"num_attention_heads"}, HfType::kInteger, "32"},
+      {"base_emb_dim", {"hidden_size"}, HfType::kInteger, defaults.hidden_size},
+      {"base_num_decoder_layers", {"num_hidden_layers"}, HfType::kInteger, defaults.num_hidden_layers},
+      {"base_num_query_heads", {"num_attention_heads"}, HfType::kInteger, defaults.num_attention_heads},
       {"base_num_kv_heads", {"num_key_value_heads"}, HfType::kInteger, defaults.num_key_value_heads},
       {"head_dim", {"head_dim"}, HfType::kInteger, defaults.head_dim},
       {"base_mlp_dim", {"intermediate_size"}, HfType::kInteger, defaults.intermediate_size},
@@ -27,6 +28,7 @@ std::vector<HfField> dense_fields(const ClassDefaults& defaults) {
 }
 
 const HfField kAttentionBias = {"attention_bias", {"attention_bias"}, HfType::kBoolean, "false"};
+const HfField kNormTopk = {"norm_topk_prob", {"norm_topk_prob"}, HfType::kBoolean, "false"};
 const HfField kMlpBias = {"mlp_bias", {"mlp_bias"}, HfType::kBoolean, "false"};
 
 std::vector<HfField> joined(std::vector<HfField> fields, const std::vector<HfField>& more) {
@@ -47,6 +49,106 @@ std::vector<std::string> rope_fields_and(std::vector<std::string> more) {
                                      "original_max_position_embeddings"};
   fields.insert(fields.end(), more.begin(), more.end());
   return fields;
+}
+
+/// Experts of which `first` and `second` are the spellings of the number, the former the one to write.
+std::vector<HfField> expert_fields(const std::string& first, const std::string& second, const std::string& num_experts,
+                                   const std::string& num_experts_per_tok) {
+  return {{"num_experts", {first, second}, HfType::kInteger, num_experts},
+          {"num_experts_per_tok", {"num_experts_per_tok"}, HfType::kInteger, num_experts_per_tok}};
+}
+
+/// intermediate_size is the width of an expert, and there is no dense layer.
+HfField expert_width(const std::string& class_default) {
+  return {"base_moe_mlp_dim", {"intermediate_size"}, HfType::kInteger, class_default};
+}
+
+std::vector<std::pair<std::string, std::string>> implied_with_experts(const std::string& decoder_block,
+                                                                      bool has_qk_norm, const std::string& score) {
+  auto implied = implied_by(decoder_block, has_qk_norm);
+  implied.emplace_back("routed_score_func", score);
+  return implied;
+}
+
+HfFamily mixtral() {
+  HfFamily family;
+  family.model_type = "mixtral";
+  family.architecture = "MixtralForCausalLM";
+  family.implied = implied_with_experts("mixtral", false, "");
+  family.fields = joined(dense_fields({"32000", "8", "", "14336", "131072", "1e-05"}),
+                         expert_fields("num_local_experts", "num_experts", "8", "2"));
+  family.fields.push_back(expert_width("14336"));
+  family.rope_theta = 1000000.0;
+  family.window = HfWindow::kEveryLayer;
+  family.rule_fields = rope_fields_and({"sliding_window"});
+  family.class_window = 0;
+  return family;
+}
+
+HfFamily qwen3_moe() {
+  HfFamily family;
+  family.model_type = "qwen3_moe";
+  family.architecture = "Qwen3MoeForCausalLM";
+  family.implied = implied_with_experts("qwen3_moe", true, "softmax");
+  family.fields = joined(dense_fields({"151936", "4", "", "6144", "32768", "1e-06", "2048", "24", "32"}),
+                         expert_fields("num_local_experts", "num_experts", "128", "8"));
+  family.fields = joined(family.fields, {{"base_moe_mlp_dim", {"moe_intermediate_size"}, HfType::kInteger, "768"},
+                                         {"interleave_moe_layer_step", {"decoder_sparse_step"}, HfType::kInteger, "1"},
+                                         kNormTopk,
+                                         kAttentionBias});
+  family.window = HfWindow::kIfUsed;
+  family.rule_fields = rope_fields_and({"sliding_window", "use_sliding_window", "mlp_only_layers"});
+  return family;
+}
+
+HfFamily olmoe() {
+  HfFamily family;
+  family.model_type = "olmoe";
+  family.architecture = "OlmoeForCausalLM";
+  family.implied = implied_with_experts("olmoe", true, "softmax");
+  family.fields = joined(dense_fields({"50304", "", "", "2048", "4096", "1e-05", "2048", "16", "16"}),
+                         expert_fields("num_experts", "num_local_experts", "64", "8"));
+  family.fields = joined(family.fields, {expert_width("2048"), kNormTopk, kAttentionBias});
+  family.rule_fields = rope_fields_and({});
+  return family;
+}
+
+HfFamily flex_olmo() {
+  HfFamily family;
+  family.model_type = "flex_olmo";
+  family.architecture = "FlexOlmoForCausalLM";
+  family.implied = implied_with_experts("flex_olmo", true, "softmax");
+  family.fields = joined(dense_fields({"100352", "", "", "11008", "4096", "1e-06"}),
+                         expert_fields("num_experts", "num_local_experts", "7", "5"));
+  family.fields = joined(family.fields, {expert_width("11008"), kNormTopk, kAttentionBias});
+  family.rope_theta = 500000.0;
+  family.rule_fields = rope_fields_and({});
+  return family;
+}
+
+HfFamily gpt_oss() {
+  HfFamily family;
+  family.model_type = "gpt_oss";
+  family.architecture = "GptOssForCausalLM";
+  family.implied = implied_with_experts("gpt_oss", false, "");
+  family.implied.insert(family.implied.end(),
+                        {{"attention_sink", "true"}, {"routed_bias", "true"}, {"mlp_bias", "true"}});
+  family.fields = joined(dense_fields({"201088", "8", "64", "2880", "131072", "1e-05", "2880", "36", "64"}),
+                         {{"num_experts", {"num_local_experts", "num_experts"}, HfType::kInteger, "128"},
+                          {"num_experts_per_tok", {"num_experts_per_tok", "experts_per_token"}, HfType::kInteger, "4"},
+                          expert_width("2880"),
+                          {"mlp_activations_limit", {"swiglu_limit"}, HfType::kNumber, "7.0"},
+                          {"mlp_activations_alpha", {"swiglu_alpha"}, HfType::kNumber, "1.702"},
+                          {"attention_bias", {"attention_bias"}, HfType::kBoolean, "true"}});
+  family.rope_theta = 150000.0;
+  family.window = HfWindow::kPattern;
+  family.rule_fields = rope_fields_and({"layer_types", "sliding_window"});
+  family.class_window = 128;
+  family.window_pattern = "every other layer slides";
+  family.class_rope =
+      R"({"rope_type": "yarn", "factor": 32, "beta_fast": 32, "beta_slow": 1, "truncate": false,
+          "original_max_position_embeddings": 4096})";
+  return family;
 }
 
 /// The head of a table with one column a family behind the first ones.
@@ -80,7 +182,8 @@ std::string implied_row(const std::string& key) {
   for (const HfFamily& family : hf_families()) {
     const auto own = std::find_if(family.implied.begin(), family.implied.end(),
                                   [&](const auto& key_and_value) { return key_and_value.first == key; });
-    row += " " + (own == family.implied.end() ? "" : own->second) + " |";
+    const std::string value = own == family.implied.end() ? "" : own->second.empty() ? "''" : own->second;
+    row += " " + value + " |";
   }
   return row + "\n";
 }
@@ -131,7 +234,12 @@ const std::vector<HfFamily>& hf_families() {
        rope_fields_and({"layer_types", "sliding_window", "use_sliding_window", "max_window_layers"})},
       {"olmo3", "Olmo3ForCausalLM", implied_by("olmo3", true),
        joined(dense_fields({"50304", "", "", "11008", "2048", "1e-05"}), {kAttentionBias}), 500000.0, true,
-       HfWindow::kPattern, rope_fields_and({"layer_types", "sliding_window"})},
+       HfWindow::kPattern, rope_fields_and({"layer_types", "sliding_window"}), 4096, "three of four layers slide"},
+      mixtral(),
+      qwen3_moe(),
+      olmoe(),
+      flex_olmo(),
+      gpt_oss(),
   };
   return families;
 }
@@ -179,7 +287,8 @@ const std::vector<std::string>& hf_ignored_fields() {
                                                   "bos_token_id",
                                                   "eos_token_id",
                                                   "pad_token_id",
-                                                  "initializer_range"};
+                                                  "initializer_range",
+                                                  "initial_context_length"};
   return fields;
 }
 

@@ -2,6 +2,7 @@
 // The alias table: which field of a Hugging Face config.json sets which of our keys, family by family.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ struct HfField {
 enum class HfWindow {
   kNone,        ///< the family has no window
   kEveryLayer,  ///< all layers, unless sliding_window is null
+  kIfUsed,      ///< all layers, if use_sliding_window
   kLateLayers,  ///< from max_window_layers on, if use_sliding_window
   kPattern,     ///< the pattern of our decoder_block
 };
@@ -36,6 +38,9 @@ struct HfFamily {
   bool has_rope_per_layer_type = false;  ///< rope_parameters may hold one entry a kind of attention
   HfWindow window = HfWindow::kNone;
   std::vector<std::string> rule_fields;  ///< further fields that are read
+  int64_t class_window = 4096;           ///< sliding_window where the field is absent; 0: null
+  std::string window_pattern = {};       ///< kPattern in words
+  std::string class_rope = {};           ///< JSON: rope_parameters where no rotary field is there
 };
 
 /// A field that may hold no value but `accepted`, because another one changes the computation.

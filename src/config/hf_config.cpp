@@ -157,10 +157,10 @@ void assign_layer_types(HfReader& reader, const std::vector<std::string>& types,
   reader.assign("layer_types", text + "]", label);
 }
 
-/// sliding_window, or its class default 4096 where it is absent; nothing where it is null.
-std::optional<int64_t> read_window(const HfReader& reader) {
-  constexpr int64_t kClassDefault = 4096;
-  return reader.is_absent("sliding_window") ? std::optional(kClassDefault) : reader.integer("sliding_window");
+/// sliding_window, or its class default where it is absent; nothing where it is null.
+std::optional<int64_t> read_window(const HfReader& reader, const HfFamily& family) {
+  if (!reader.is_absent("sliding_window")) return reader.integer("sliding_window");
+  return family.class_window > 0 ? std::optional(family.class_window) : std::nullopt;
 }
 
 void assign_window(HfReader& reader, std::optional<int64_t> window, const std::string& reason) {
@@ -168,9 +168,9 @@ void assign_window(HfReader& reader, std::optional<int64_t> window, const std::s
   reader.assign("sliding_window_size", std::to_string(*window), "sliding_window");
 }
 
-void read_late_layers(HfReader& reader) {
+void read_late_layers(HfReader& reader, const HfFamily& family) {
   constexpr int64_t kFirstSlidingLayer = 28;  // class default of max_window_layers
-  std::optional<int64_t> window = read_window(reader);
+  std::optional<int64_t> window = read_window(reader, family);
   const bool is_used = reader.boolean("use_sliding_window").value_or(false);
   if (!is_used) window.reset();
   const int64_t first = reader.integer("max_window_layers").value_or(kFirstSlidingLayer);
@@ -190,20 +190,71 @@ void read_late_layers(HfReader& reader) {
   assign_window(reader, window, is_used ? label : label + " with use_sliding_window=false");
 }
 
-void read_windows(HfReader& reader, HfWindow kind) {
-  if (kind == HfWindow::kEveryLayer) {
-    const std::optional<int64_t> window = read_window(reader);
-    reader.assign("attention_type", window ? "local_sliding" : "global", "sliding_window");
+void read_windows(HfReader& reader, const HfFamily& family) {
+  const HfWindow kind = family.window;
+  if (kind == HfWindow::kEveryLayer || kind == HfWindow::kIfUsed) {
+    const bool is_used = kind == HfWindow::kEveryLayer || reader.boolean("use_sliding_window").value_or(false);
+    const std::optional<int64_t> window = is_used ? read_window(reader, family) : std::nullopt;
+    reader.assign("attention_type", window ? "local_sliding" : "global",
+                  is_used ? "sliding_window" : "use_sliding_window");
     if (window) assign_window(reader, window, "");
   } else if (kind == HfWindow::kLateLayers) {
-    read_late_layers(reader);
+    read_late_layers(reader, family);
   } else if (kind == HfWindow::kPattern) {
     const std::vector<std::string> types = read_layer_types(reader);
     if (!types.empty()) assign_layer_types(reader, types, "layer_types");
-    const std::optional<int64_t> window = read_window(reader);
+    const std::optional<int64_t> window = read_window(reader, family);
     const bool any_slides = types.empty() || std::find(types.begin(), types.end(), "sliding_attention") != types.end();
-    if (any_slides) assign_window(reader, window, types.empty() ? "three of four layers slide" : "layer_types");
+    if (any_slides) assign_window(reader, window, types.empty() ? family.window_pattern : "layer_types");
   }
+}
+
+bool reads(const HfFamily& family, const std::string& field) {
+  return std::find(family.rule_fields.begin(), family.rule_fields.end(), field) != family.rule_fields.end();
+}
+
+/// mlp_only_layers, which must be the first ones.
+void read_dense_layers(HfReader& reader) {
+  const Json* value = reader.find("mlp_only_layers");
+  if (value == nullptr) return;
+  if (!value->is_array()) reader.fail("mlp_only_layers", "wrong type", value->dump(), "a list");
+  std::set<int64_t> layers;
+  for (const Json& item : *value) layers.insert(reader.to_integer(item, "mlp_only_layers"));
+  const auto num_dense = static_cast<int64_t>(layers.size());
+  if (!layers.empty() && (*layers.begin() != 0 || *layers.rbegin() != num_dense - 1)) {
+    reader.fail("mlp_only_layers", "layers without experts are the first ones", value->dump(), "[0, 1 ...] or []");
+  }
+  reader.assign("first_num_dense_layers", std::to_string(num_dense), "mlp_only_layers");
+}
+
+std::string label_of(const HfReader& reader, const HfFamily& family, const std::string& key) {
+  for (const HfField& field : family.fields) {
+    if (field.key != key) continue;
+    for (const std::string& spelling : field.spellings) {
+      if (reader.find(spelling) != nullptr) return spelling;
+    }
+    return field.spellings.front();
+  }
+  BALLAST_CHECK(false, key);
+  return {};
+}
+
+/// What a key cannot say of experts: a single one is a dense layer there, and a limit of 0 is none.
+void check_experts(HfReader& reader, const HfFamily& family) {
+  const auto has_key = [&](const std::string& key) {
+    return std::any_of(family.fields.begin(), family.fields.end(), [&](const HfField& f) { return f.key == key; });
+  };
+  if (!has_key("num_experts")) return;
+  const int64_t num_experts = assigned_integer(reader, "num_experts");
+  if (num_experts < 2) {
+    reader.fail(label_of(reader, family, "num_experts"), "not a number of routed experts", std::to_string(num_experts),
+                "2 or more");
+  }
+  for (const char* field : {"swiglu_limit", "swiglu_alpha"}) {
+    const std::optional<double> value = has_key("mlp_activations_alpha") ? reader.number(field) : std::nullopt;
+    if (value && !(*value > 0)) reader.fail(field, "experts need it", to_text(*value), "more than 0");
+  }
+  if (reads(family, "mlp_only_layers")) read_dense_layers(reader);
 }
 
 std::set<std::string> known_fields(const HfFamily& family) {
@@ -247,7 +298,8 @@ std::vector<KeyAssignment> hf_config_assignments(const nlohmann::json& root, con
   for (const std::string& key : read_fields(reader, family)) derive(reader, key);
   const auto max_positions = assigned_integer(reader, "max_position_embeddings");
   read_hf_rope(reader, family, static_cast<double>(max_positions));
-  read_windows(reader, family.window);
+  read_windows(reader, family);
+  check_experts(reader, family);
   report_unused(reader, family);
   return reader.assignments();
 }

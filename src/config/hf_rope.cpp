@@ -234,6 +234,10 @@ RopeObjects find_objects(const HfReader& reader, const HfFamily& family) {
                                                    "transformers reads full_attention and sliding_attention entries");
     }
   }
+  const auto is_empty = [](const Json* value) { return value == nullptr || value->empty(); };
+  if (is_empty(scaling) && is_empty(parameters) && !family.class_rope.empty()) {
+    objects.full.fields = Json::parse(family.class_rope);
+  }
   if (scaling != nullptr && !scaling->empty()) {
     objects.full = {*scaling, "rope_scaling", false};
     if (!objects.sliding.is_entry) objects.sliding.label = "rope_scaling";

@@ -8,20 +8,17 @@
 #include "config/value.h"
 #include "errors/log.h"
 #include "spec/family.h"
+#include "spec/ffn_spec.h"
 #include "spec/rope_spec.h"
 #include "spec/spec_error.h"
 
 namespace ballast {
 namespace {
 
-void check_dense(const Config& config) {
+void check_heads(const Config& config) {
   if (config.num_query_heads % config.num_kv_heads != 0) {
     fail_spec(config, "base_num_kv_heads", "query heads do not share the key/value heads evenly",
               to_text(config.num_kv_heads), "a divisor of the " + to_text(config.num_query_heads) + " query heads");
-  }
-  if (config.num_experts > 1) {
-    fail_spec(config, "num_experts", "decoder_block=" + config.decoder_block + " has dense feed-forward layers only",
-              to_text(config.num_experts), "1");
   }
 }
 
@@ -78,39 +75,6 @@ std::vector<bool> find_sliding_layers(const Config& config, const Family& family
               "local_rope_max_timescale has no effect: no layer slides (attention_type, layer_types)");
   }
   return slides;
-}
-
-Activation parse_activation(const Config& config, const std::string& name) {
-  if (name == "silu" || name == "swish") return Activation::kSilu;
-  if (name == "gelu") return Activation::kGeluTanh;  // as in MaxText
-  if (name == "gelu_exact") return Activation::kGelu;
-  if (name == "relu") return Activation::kRelu;
-  if (name == "linear") return Activation::kLinear;
-  fail_spec(config, "mlp_activations", "unknown activation", name, "silu, gelu, gelu_exact, relu or linear");
-}
-
-DenseFfnSpec make_dense_ffn(const Config& config) {
-  const auto& names = config.mlp_activations;
-  const bool is_gated = names.size() == 2 && names[1] == "linear";
-  if (names.size() != 1 && !is_gated) {
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-    fail_spec(config, "mlp_activations", "not a feed-forward layer of this decoder", "[" + list + "]",
-              "[activation] or [activation, linear]");
-  }
-  DenseFfnSpec ffn;
-  ffn.mlp_dim = config.mlp_dim;
-  ffn.activation = parse_activation(config, names[0]);
-  ffn.is_gated = is_gated;
-  ffn.has_bias = config.mlp_bias;
-  if (config.mlp_activations_limit > 0) {
-    if (!is_gated) {
-      fail_spec(config, "mlp_activations_limit", "only a gated feed-forward layer is clipped",
-                to_text(config.mlp_activations_limit), "-1, or mlp_activations=[" + names[0] + ", linear]");
-    }
-    ffn.activation_limit = config.mlp_activations_limit;
-  }
-  return ffn;
 }
 
 NormSpec make_norm(const Config& config, const Family& family, const std::string& name) {
@@ -177,7 +141,7 @@ void add_layers(const Config& config, const Family& family, DecoderSpec& spec) {
   const std::vector<bool> slides = find_sliding_layers(config, family);
   LayerSpec layer;
   set_norms(config, family, layer);
-  layer.ffn = make_dense_ffn(config);
+  const std::vector<FfnSpec> ffns = make_ffns(config, family);
   for (size_t i = 0; i < slides.size(); ++i) {
     AttentionSpec attention = make_attention(config, family);
     if (slides[i]) attention.sliding_window = config.sliding_window_size;
@@ -188,6 +152,7 @@ void add_layers(const Config& config, const Family& family, DecoderSpec& spec) {
       attention.rope = find_or_add_rope(make_rope_spec(config, reach, family.rotates_in_fp32), spec.ropes);
     }
     layer.mixer = attention;
+    layer.ffn = ffns[i];
     spec.layers.push_back(layer);
   }
 }
@@ -230,7 +195,7 @@ int64_t count_ffn(const DenseFfnSpec& ffn, int64_t emb_dim) {
 
 DecoderSpec make_decoder_spec(const Config& config) {
   const Family& family = family_of(config);
-  check_dense(config);
+  check_heads(config);
   check_cycle(config, family);
   DecoderSpec spec;
   spec.vocab_size = config.vocab_size;
@@ -245,6 +210,8 @@ DecoderSpec make_decoder_spec(const Config& config) {
   spec.dense_init_scale = config.dense_init_scale;
   spec.dropout_rate = config.enable_dropout ? config.dropout_rate : 0.0;
   add_layers(config, family, spec);
+  const auto has_experts = [](const LayerSpec& layer) { return std::holds_alternative<MoeFfnSpec>(layer.ffn); };
+  if (std::any_of(spec.layers.begin(), spec.layers.end(), has_experts)) spec.moe = make_moe_training(config, family);
   return spec;
 }
 

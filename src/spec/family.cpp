@@ -8,17 +8,46 @@
 
 namespace ballast {
 
+namespace {
+
+ExpertForm mixtral_experts() {
+  ExpertForm form;
+  form.names.router = "block_sparse_moe.gate";
+  form.names.experts = "block_sparse_moe.experts";
+  form.names.gate = "w1";
+  form.names.up = "w3";
+  form.names.down = "w2";
+  return form;
+}
+
+ExpertForm gpt_oss_experts() {
+  ExpertForm form;
+  form.names.storage = ExpertStorage::kFusedInterleaved;
+  form.names.router = "mlp.router";
+  form.activation_alpha = 1.702;
+  form.up_offset = 1;
+  form.trains_routed_bias = true;
+  return form;
+}
+
+}  // namespace
+
 const std::vector<Family>& families() {
   using enum BlockForm;
   using enum NormForm;
   using enum QkNormKind;
   static const std::vector<Family> rows = {
-      // decoder_block, block form, norm form, QK-norm kind, rotates in fp32, full attention period
-      {"default", kParallel, kCastThenScale, kPerHead, false, 0},
-      {"llama2", kPreNorm, kCastThenScale, kPerHead, false, 0},
-      {"mistral", kPreNorm, kCastThenScale, kPerHead, false, 0},
-      {"qwen3", kPreNorm, kCastThenScale, kPerHead, false, 0},
-      {"olmo3", kPostNorm, kScaleThenCast, kWholeProjection, true, 4},
+      // decoder_block, block form, norm form, QK-norm kind, rotates in fp32, full attention period, experts
+      {"default", kParallel, kCastThenScale, kPerHead, false, 0, {}},
+      {"llama2", kPreNorm, kCastThenScale, kPerHead, false, 0, {}},
+      {"mistral", kPreNorm, kCastThenScale, kPerHead, false, 0, {}},
+      {"mixtral", kPreNorm, kCastThenScale, kPerHead, false, 0, mixtral_experts()},
+      {"qwen3", kPreNorm, kCastThenScale, kPerHead, false, 0, {}},
+      {"qwen3_moe", kPreNorm, kCastThenScale, kPerHead, false, 0, {}},
+      {"olmo3", kPostNorm, kScaleThenCast, kWholeProjection, true, 4, {}},
+      {"olmoe", kPreNorm, kCastThenScale, kWholeProjection, false, 0, {}},
+      {"flex_olmo", kPostNorm, kScaleThenCast, kWholeProjection, true, 0, {}},
+      {"gpt_oss", kPreNorm, kScaleThenCast, kPerHead, false, 2, gpt_oss_experts()},
   };
   return rows;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sets one dense decoder family apart from another, as a table over decoder_block.
+// What sets one decoder family apart from another, as a table over decoder_block.
 #pragma once
 
 #include <string>
@@ -16,6 +16,14 @@ enum class BlockForm {
   kParallel,  ///< x += mixer(norm(x)) + ffn(norm(x)), one norm
 };
 
+/// Experts of a family: their names in a Hugging Face folder and what no key says of their computation.
+struct ExpertForm {
+  ExpertNames names = {};
+  double activation_alpha = 1;      ///< MoeFfnSpec's, where mlp_activations_alpha is 0
+  double up_offset = 0;             ///< MoeFfnSpec's
+  bool trains_routed_bias = false;  ///< routed_bias is a trained bias of the logits, not one of the choice
+};
+
 /// One row: the facts that no configuration key carries.
 struct Family {
   std::string decoder_block;
@@ -24,6 +32,7 @@ struct Family {
   QkNormKind qk_norm = QkNormKind::kPerHead;  ///< the kind that use_qk_norm=true asks for
   bool rotates_in_fp32 = false;               ///< RopeSpec::multiplies_in_fp32
   int64_t full_attention_period = 0;  ///< n: layer i sees everything iff (i+1) % n = 0, the others slide; 0: no pattern
+  ExpertForm experts = {};
 };
 
 /// Every family, in the order of the documentation.

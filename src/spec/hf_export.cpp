@@ -44,7 +44,8 @@ Json field_value(const Config& config, const HfField& field) {
     return field.type == HfType::kInteger ? whole_or_real(*number) : Json(*number);
   }
   if (const auto* number = std::get_if<int64_t>(&value)) return *number;
-  return std::get<bool>(value);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag;
+  return Json();  // resolved in the decoder only
 }
 
 Json rope_object(const RopeSpec& rope, double partial_rotary_factor) {
@@ -100,9 +101,23 @@ void write_windows(const DecoderSpec& spec, HfWindow kind, Json& root) {
     types.push_back(own > 0 ? "sliding_attention" : "full_attention");
     window = std::max(window, own);
   }
-  if (kind == HfWindow::kLateLayers) root["use_sliding_window"] = window > 0;
-  if (kind != HfWindow::kEveryLayer) root["layer_types"] = types;
+  if (kind == HfWindow::kLateLayers || kind == HfWindow::kIfUsed) root["use_sliding_window"] = window > 0;
+  if (kind == HfWindow::kLateLayers || kind == HfWindow::kPattern) root["layer_types"] = types;
   root["sliding_window"] = window > 0 ? Json(window) : Json();  // a missing field would be the class default
+}
+
+/// Fields of the experts whose keys have values that leave them to the decoder.
+void write_experts(const Config& config, const DecoderSpec& spec, const HfFamily& family, Json& root) {
+  for (const LayerSpec& layer : spec.layers) {
+    const auto* ffn = std::get_if<MoeFfnSpec>(&layer.ffn);
+    if (ffn == nullptr) continue;
+    if (root.contains("norm_topk_prob")) root["norm_topk_prob"] = ffn->router.normalizes;
+    if (root.contains("swiglu_alpha")) root["swiglu_alpha"] = ffn->activation_alpha;
+  }
+  const auto& rules = family.rule_fields;
+  if (std::find(rules.begin(), rules.end(), "mlp_only_layers") == rules.end()) return;
+  root["mlp_only_layers"] = Json::array();
+  for (int64_t i = 0; i < config.first_num_dense_layers; ++i) root["mlp_only_layers"].push_back(i);
 }
 
 /// What the family's class needs for this architecture. Whether it says all of it, reading it back shows.
@@ -111,14 +126,26 @@ Json architecture_fields(const Config& config, const DecoderSpec& spec, const Hf
   for (const HfField& field : family.fields) root[field.spellings.front()] = field_value(config, field);
   write_ropes(config, spec, family, root);
   write_windows(spec, family.window, root);
+  write_experts(config, spec, family, root);
   return root;
 }
 
-/// The decoder without the keys that only training knows.
+/// Whether a softmax over all experts, divided by its sum over the chosen, is one over the chosen.
+bool weighs_the_chosen(const RouterSpec& router) {
+  return router.score == RouterScore::kSoftmax && router.normalizes && !router.has_selection_bias &&
+         router.num_groups == 0;
+}
+
+/// The decoder without the keys that only training knows, and with one form of each router.
 DecoderSpec architecture_of(const Config& config) {
   DecoderSpec spec = make_decoder_spec(config);
   spec.dropout_rate = 0;
   spec.dense_init_scale = 1;
+  spec.moe = {};
+  for (LayerSpec& layer : spec.layers) {
+    auto* ffn = std::get_if<MoeFfnSpec>(&layer.ffn);
+    if (ffn != nullptr && weighs_the_chosen(ffn->router)) ffn->router.score = RouterScore::kLogits;
+  }
   return spec;
 }
 

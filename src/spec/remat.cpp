@@ -11,15 +11,21 @@ namespace {
 using enum NamedTensor;
 
 const NamedTensors kQkv = {kQueryProj, kKeyProj, kValueProj};
-const NamedTensors kMlpInputs = {kMlpwi, kMlpwi0, kMlpwi1};
+const NamedTensors kGate = {kMlpwi0, kMoeMlpwi0};
+const NamedTensors kUp = {kMlpwi1, kMoeMlpwi1};
+const NamedTensors kDown = {kMlpwo, kMoeMlpwo};
 
 NamedTensors joined(NamedTensors a, const NamedTensors& b) {
   a.insert(b.begin(), b.end());
   return a;
 }
 
+NamedTensors mlp_inputs() {
+  return joined(joined(kGate, kUp), {kMlpwi});
+}
+
 NamedTensors all_products() {
-  return joined(joined(kQkv, kMlpInputs), {kOutProj, kMlpwo});
+  return joined(joined(kQkv, mlp_inputs()), joined(kDown, {kOutProj}));
 }
 
 struct Policy {
@@ -33,7 +39,7 @@ const std::vector<Policy>& policies() {
       {"save_out_proj", {kOutProj}},
       {"save_qkv_proj|qkv_proj_offloaded", kQkv},
       {"save_dot_except_mlp", joined(kQkv, {kOutProj})},
-      {"save_dot_except_mlpwi", joined(kQkv, {kOutProj, kMlpwo})},
+      {"save_dot_except_mlpwi", joined(joined(kQkv, kDown), {kOutProj})},
       {"save_dot_with_context_except_mlp", joined(kQkv, {kContext, kOutProj})},
       // Without quantization there is nothing more to keep for it.
       {"minimal|minimal_with_quantization|minimal_offloaded", all_products()},
@@ -44,10 +50,21 @@ const std::vector<Policy>& policies() {
 
 NamedTensors custom_set(const Config& config) {
   const std::pair<const std::string&, NamedTensors> keys[] = {
-      {config.context, {kContext}},  {config.attention_out, {kContext}}, {config.query_proj, {kQueryProj}},
-      {config.key_proj, {kKeyProj}}, {config.value_proj, {kValueProj}},  {config.kv_proj, {kKeyProj, kValueProj}},
-      {config.qkv_proj, kQkv},       {config.out_proj, {kOutProj}},      {config.mlpwi, kMlpInputs},
-      {config.mlpwi_0, {kMlpwi0}},   {config.mlpwi_1, {kMlpwi1}},        {config.mlpwo, {kMlpwo}},
+      {config.context, {kContext}},
+      {config.attention_out, {kContext}},
+      {config.query_proj, {kQueryProj}},
+      {config.key_proj, {kKeyProj}},
+      {config.value_proj, {kValueProj}},
+      {config.kv_proj, {kKeyProj, kValueProj}},
+      {config.qkv_proj, kQkv},
+      {config.out_proj, {kOutProj}},
+      {config.mlpwi, mlp_inputs()},
+      {config.mlpwi_0, kGate},
+      {config.mlpwi_1, kUp},
+      {config.mlpwo, kDown},
+      {config.moe_mlpwi_0, {kMoeMlpwi0}},
+      {config.moe_mlpwi_1, {kMoeMlpwi1}},
+      {config.moe_mlpwo, {kMoeMlpwo}},
   };
   NamedTensors kept;
   for (const auto& [value, tensors] : keys) {

@@ -15,10 +15,13 @@ enum class NamedTensor {
   kValueProj,
   kContext,  ///< output of the attention kernel, with what its backward needs beside it
   kOutProj,
-  kMlpwi,   ///< the only input projection of a feed-forward layer without a gate
-  kMlpwi0,  ///< gate
-  kMlpwi1,  ///< up
-  kMlpwo,   ///< down
+  kMlpwi,      ///< the only input projection of a feed-forward layer without a gate
+  kMlpwi0,     ///< gate
+  kMlpwi1,     ///< up
+  kMlpwo,      ///< down
+  kMoeMlpwi0,  ///< gate of the routed experts
+  kMoeMlpwi1,  ///< up of the routed experts
+  kMoeMlpwo,   ///< down of the routed experts
 };
 
 using NamedTensors = std::set<NamedTensor>;
@@ -28,7 +31,8 @@ struct RematPlan {
   NamedTensors kept;           ///< ... which then reads these from the first run
 };
 
-/// The plan of a configuration. A fused name (qkv_proj, kv_proj, mlpwi) stands for its parts.
+/// The plan of a configuration. A fused name (qkv_proj, kv_proj, mlpwi) stands for its parts, and a name of the
+/// feed-forward layer for the same product of its experts: MaxText gives those tensors both names.
 RematPlan make_remat_plan(const Config& config);
 
 }  // namespace ballast

@@ -81,8 +81,8 @@ TEST(KeyValues, OutsideAChoiceAreRefused) {
 }
 
 TEST(KeyValues, OfLaterVersionsAreRefusedUnlessNeutral) {
-  EXPECT_EQ(refusal("num_experts=8"),
-            "config: command line num_experts: not built yet in this version; got 8, need 1 or 0");
+  EXPECT_EQ(refusal("ici_expert_parallelism=8"),
+            "config: command line ici_expert_parallelism: not built yet in this version; got 8, need 1 or -1");
   EXPECT_EQ(refusal("hardware=gpu"),
             "config: command line hardware: not built yet in this version; got gpu, need auto, cpu or tpu");
   for (const char* pair :

@@ -384,9 +384,13 @@ TEST(HfConfig, SaysInOneLineThatRecipeFieldsAreNotUsed) {
 TEST(HfConfig, RefusesWhatItCannotRead) {
   EXPECT_EQ(error_of("{"), "config: config.json: not JSON; got a fault at byte 2, need one JSON object");
   EXPECT_EQ(error_of("[1]"), "config: config.json: not an object; got array, need one JSON object");
-  EXPECT_EQ(error_of("{}"), "config: config.json model_type: missing; need llama, mistral, qwen3 or olmo3");
-  EXPECT_EQ(error_of(R"({"model_type": "mamba"})"),
-            "config: config.json model_type: not built; got mamba, need llama, mistral, qwen3 or olmo3");
+  EXPECT_EQ(error_of("{}"),
+            "config: config.json model_type: missing; need llama, mistral, qwen3, olmo3, mixtral, qwen3_moe, olmoe, "
+            "flex_olmo or gpt_oss");
+  EXPECT_EQ(
+      error_of(R"({"model_type": "mamba"})"),
+      "config: config.json model_type: not built; got mamba, need llama, mistral, qwen3, olmo3, mixtral, qwen3_moe, "
+      "olmoe, flex_olmo or gpt_oss");
   EXPECT_EQ(error_of(R"({"model_type": "llama", "hidden_size": "big"})"),
             "config: config.json hidden_size: wrong type; got \"big\", need an integer");
   EXPECT_EQ(error_of(small("llama", R"("rms_norm_eps": [1])")),
@@ -471,6 +475,156 @@ TEST(HfConfig, NamesAMissingFolderAndAMissingFile) {
     EXPECT_EQ(error.what(), "config: " + folder.path() +
                                 "/config.json: cannot be read; need the config.json of a Hugging Face model");
   }
+}
+
+TEST(HfConfig, ReadsEveryFieldOfGoldenGptOss) {
+  EXPECT_EQ(read_golden("gpt_oss"),
+            (Texts{{"decoder_block", "gpt_oss"},
+                   {"mlp_activations", "[silu, linear]"},
+                   {"use_qk_norm", "false"},
+                   {"normalize_embedding_logits", "false"},
+                   {"rope_interleave", "false"},
+                   {"routed_score_func", ""},
+                   {"attention_sink", "true"},
+                   {"routed_bias", "true"},
+                   {"mlp_bias", "true"},
+                   {"vocab_size", "128"},
+                   {"base_emb_dim", "32"},
+                   {"base_num_decoder_layers", "4"},
+                   {"base_num_query_heads", "4"},
+                   {"base_num_kv_heads", "2"},
+                   {"head_dim", "16"},
+                   {"base_mlp_dim", "16"},
+                   {"base_moe_mlp_dim", "16"},
+                   {"num_experts", "4"},
+                   {"num_experts_per_tok", "2"},
+                   {"mlp_activations_limit", "1.5"},
+                   {"mlp_activations_alpha", "1.702"},
+                   {"max_position_embeddings", "256"},
+                   {"normalization_layer_epsilon", "1e-05"},
+                   {"logits_via_embedding", "false"},
+                   {"attention_bias", "true"},
+                   {"layer_types", "[sliding_attention, full_attention, sliding_attention, full_attention]"},
+                   {"sliding_window_size", "16"},
+                   {"rope_type", "yarn"},
+                   {"rope_max_timescale", "150000"},
+                   {"rope_factor", "32"},
+                   {"original_max_position_embeddings", "32"},
+                   {"beta_fast", "32"},
+                   {"beta_slow", "1"},
+                   {"rope_attention_factor", "1.34657359"},
+                   {"rope_truncate", "false"}}));
+}
+
+TEST(HfConfig, ReadsTheExpertsOfTheGoldens) {
+  struct Row {
+    std::string family, num_experts, chosen, width, dense_width, score, norm;
+  };
+  // Written by transformers; mixtral has no norm_topk_prob.
+  for (const Row& row :
+       {Row{"mixtral", "8", "2", "20", "20", "", ""}, Row{"qwen3_moe", "8", "2", "16", "56", "softmax", "true"},
+        Row{"olmoe", "8", "2", "16", "16", "softmax", "false"},
+        Row{"flex_olmo", "7", "3", "16", "16", "softmax", "false"}}) {
+    Texts texts = read_golden(row.family);
+    EXPECT_EQ(texts["decoder_block"], row.family);
+    EXPECT_EQ(texts["num_experts"], row.num_experts) << row.family;
+    EXPECT_EQ(texts["num_experts_per_tok"], row.chosen) << row.family;
+    EXPECT_EQ(texts["base_moe_mlp_dim"], row.width) << row.family;
+    EXPECT_EQ(texts["base_mlp_dim"], row.dense_width) << row.family;
+    EXPECT_EQ(texts["routed_score_func"], row.score) << row.family;
+    EXPECT_EQ(texts["norm_topk_prob"], row.norm) << row.family;
+    EXPECT_EQ(texts["attention_type"], row.family.find("olmo") == 0 || row.family == "flex_olmo" ? "" : "global");
+  }
+}
+
+TEST(HfConfig, TakesBothSpellingsOfTheExperts) {
+  for (const std::string type : {"mixtral", "qwen3_moe", "olmoe", "flex_olmo", "gpt_oss"}) {
+    EXPECT_EQ(read(small(type, R"("num_experts": 6)"))["num_experts"], "6") << type;
+    EXPECT_EQ(read(small(type, R"("num_local_experts": 6)"))["num_experts"], "6") << type;
+  }
+  EXPECT_EQ(read(small("gpt_oss", R"("experts_per_token": 3)"))["num_experts_per_tok"], "3");
+  EXPECT_EQ(read(small("gpt_oss", R"("experts_per_token": 3, "num_experts_per_tok": 2)"))["num_experts_per_tok"], "2");
+}
+
+// families 3.3 of the class defaults of transformers.
+TEST(HfConfig, KnowsTheClassDefaultsOfExperts) {
+  struct Row {
+    std::string type, num_experts, chosen, norm, theta;
+  };
+  for (const Row& row : {Row{"mixtral", "8", "2", "", "1000000"}, Row{"qwen3_moe", "128", "8", "false", "10000"},
+                         Row{"olmoe", "64", "8", "false", "10000"}, Row{"flex_olmo", "7", "5", "false", "500000"},
+                         Row{"gpt_oss", "128", "4", "", "150000"}}) {
+    Texts texts = read(small(row.type, ""));
+    EXPECT_EQ(texts["num_experts"], row.num_experts) << row.type;
+    EXPECT_EQ(texts["num_experts_per_tok"], row.chosen) << row.type;
+    EXPECT_EQ(texts["norm_topk_prob"], row.norm) << row.type;
+    EXPECT_EQ(texts["rope_max_timescale"], row.theta) << row.type;
+  }
+  EXPECT_EQ(read(small("qwen3_moe", ""))["base_moe_mlp_dim"], "768");
+  EXPECT_EQ(read(small("qwen3_moe", ""))["head_dim"], "8");
+}
+
+TEST(HfConfig, GptOssWithoutRotaryFieldsIsYarn) {
+  Texts texts = read(small("gpt_oss", ""));
+  EXPECT_EQ(texts["rope_type"], "yarn");
+  EXPECT_EQ(texts["rope_factor"], "32");
+  EXPECT_EQ(texts["original_max_position_embeddings"], "4096");
+  EXPECT_EQ(texts["rope_truncate"], "false");
+  EXPECT_EQ(texts["rope_attention_factor"], "1.34657359");  // 0.1 ln 32 + 1
+  EXPECT_EQ(texts["head_dim"], "64");
+  EXPECT_EQ(texts["sliding_window_size"], "128");
+  EXPECT_EQ(texts["attention_bias"], "true");
+  EXPECT_EQ(texts["mlp_activations_limit"], "7");
+  EXPECT_EQ(texts["mlp_activations_alpha"], "1.702");
+  EXPECT_EQ(texts.count("layer_types"), 0);
+  // Fields that say otherwise win.
+  EXPECT_EQ(read(small("gpt_oss", R"("rope_parameters": {"rope_type": "default"})"))["rope_type"], "default");
+  EXPECT_EQ(read(small("gpt_oss", R"("rope_theta": 5e5)"))["rope_max_timescale"], "500000");
+}
+
+TEST(HfConfig, ReadsWhichLayersHaveExperts) {
+  EXPECT_EQ(read(small("qwen3_moe", ""))["interleave_moe_layer_step"], "1");
+  EXPECT_EQ(read(small("qwen3_moe", R"("decoder_sparse_step": 2)"))["interleave_moe_layer_step"], "2");
+  EXPECT_EQ(read(small("qwen3_moe", R"("mlp_only_layers": [])"))["first_num_dense_layers"], "0");
+  EXPECT_EQ(read(small("qwen3_moe", R"("mlp_only_layers": [1, 0])"))["first_num_dense_layers"], "2");
+  EXPECT_EQ(error_of(small("qwen3_moe", R"("mlp_only_layers": [0, 2])")),
+            "config: config.json mlp_only_layers: layers without experts are the first ones; got [0,2], need [0, 1 "
+            "...] or []");
+  EXPECT_EQ(error_of(small("qwen3_moe", R"("mlp_only_layers": [3])")),
+            "config: config.json mlp_only_layers: layers without experts are the first ones; got [3], need [0, 1 ...] "
+            "or []");
+  EXPECT_EQ(error_of(small("qwen3_moe", R"("mlp_only_layers": 1)")),
+            "config: config.json mlp_only_layers: wrong type; got 1, need a list");
+}
+
+TEST(HfConfig, WindowsOfTheFamiliesWithExperts) {
+  EXPECT_EQ(read(small("mixtral", ""))["attention_type"], "global");
+  EXPECT_EQ(read(small("mixtral", R"("sliding_window": 8)"))["sliding_window_size"], "8");
+  EXPECT_EQ(read(small("qwen3_moe", R"("sliding_window": 8)"))["attention_type"], "global");
+  Texts texts = read(small("qwen3_moe", R"("sliding_window": 8, "use_sliding_window": true)"));
+  EXPECT_EQ(texts["attention_type"], "local_sliding");
+  EXPECT_EQ(texts["sliding_window_size"], "8");
+  EXPECT_EQ(read(small("qwen3_moe", R"("use_sliding_window": true)"))["sliding_window_size"], "4096");
+  EXPECT_EQ(error_of(small("gpt_oss", R"("sliding_window": null)")),
+            "config: config.json sliding_window: sliding layers need a window (every other layer slides); got none, "
+            "need 1 or more");
+}
+
+TEST(HfConfig, RefusesExpertsThatKeysCannotSay) {
+  EXPECT_EQ(error_of(small("mixtral", R"("num_local_experts": 1)")),
+            "config: config.json num_local_experts: not a number of routed experts; got 1, need 2 or more");
+  EXPECT_EQ(error_of(small("olmoe", R"("num_experts": 0)")),
+            "config: config.json num_experts: not a number of routed experts; got 0, need 2 or more");
+  EXPECT_EQ(error_of(small("gpt_oss", R"("swiglu_limit": 0)")),
+            "config: config.json swiglu_limit: experts need it; got 0, need more than 0");
+  EXPECT_EQ(error_of(small("mixtral", R"("router_jitter_noise": 0.1)")),
+            "config: config.json router_jitter_noise: changes the computation in a way that is not built; got 0.1, "
+            "need 0");
+  EXPECT_EQ(error_of(small("olmoe", R"("clip_qkv": 8.0)")),
+            "config: config.json clip_qkv: changes the computation in a way that is not built; got 8.0, need null");
+  EXPECT_NE(error_of(small("gpt_oss", R"("quantization_config": {"quant_method": "mxfp4"})"))
+                .find("quantization_config: changes the computation"),
+            std::string::npos);
 }
 
 TEST(HfAlias, NamesOnlyKeysThatExist) {

@@ -245,7 +245,7 @@ TEST(DecoderSpec, RefusesADecoderItDoesNotHave) {
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
                  "config: default decoder_block: no such decoder here; got transformer, need default, llama2, mistral, "
-                 "qwen3 or olmo3");
+                 "mixtral, qwen3, qwen3_moe, olmo3, olmoe, flex_olmo or gpt_oss");
   }
 }
 

@@ -56,6 +56,10 @@ inline const DenseFfnSpec& ffn_of(const DecoderSpec& spec, size_t layer) {
   return std::get<DenseFfnSpec>(spec.layers.at(layer).ffn);
 }
 
+inline const MoeFfnSpec& experts_of(const DecoderSpec& spec, size_t layer) {
+  return std::get<MoeFfnSpec>(spec.layers.at(layer).ffn);
+}
+
 inline std::vector<int64_t> windows_of(const DecoderSpec& spec) {
   std::vector<int64_t> windows;
   for (size_t i = 0; i < spec.layers.size(); ++i) windows.push_back(attention_of(spec, i).sliding_window);
