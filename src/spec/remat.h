@@ -15,10 +15,13 @@ enum class NamedTensor {
   kValueProj,
   kContext,  ///< output of the attention kernel, with what its backward needs beside it
   kOutProj,
-  kMlpwi,   ///< the only input projection of a feed-forward layer without a gate
-  kMlpwi0,  ///< gate
-  kMlpwi1,  ///< up
-  kMlpwo,   ///< down
+  kMlpwi,      ///< the only input projection of a feed-forward layer without a gate
+  kMlpwi0,     ///< gate
+  kMlpwi1,     ///< up
+  kMlpwo,      ///< down
+  kMoeMlpwi0,  ///< gate of the routed experts
+  kMoeMlpwi1,  ///< up of the routed experts
+  kMoeMlpwo,   ///< output of the routed experts, summed over a token's choices
 };
 
 using NamedTensors = std::set<NamedTensor>;

@@ -75,7 +75,7 @@ class TrainStep {
   std::optional<SpikeGuard> spike_guard_;
 };
 
-/// Counted targets of the micro-batches over all ranks: the divisors of their step.
-StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const World& world);
+/// Sums over the micro-batches and all ranks: the divisors of their step.
+StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const MoeTraining& moe, const World& world);
 
 }  // namespace ballast

@@ -60,10 +60,8 @@ struct RematRun {
     const HostBatch batch = tiny_batch(3, 12);
     const BatchContextPtr context = tiny_context(*decoder, batch, {.seed = 1, .step = 2, .is_training = true});
     LayerStats stats;
-    const at::Tensor hidden = decoder->hidden_states(context, stats);
-    const at::Tensor objective =
-        decoder->loss(hidden, *context, {.loss_tokens = static_cast<double>(batch.loss_tokens())}, 1e-2)
-            .terms.objective();
+    const HiddenStates hidden = decoder->hidden_states(context, stats);
+    const at::Tensor objective = decoder->loss(hidden, *context, 1e-2).terms.objective();
     objective.backward();
     loss = objective.item<double>();
   }
@@ -174,7 +172,7 @@ int64_t kept_bytes(const DecoderSpec& spec, const RematPlan& plan) {
   const BatchContextPtr context = tiny_context(*run.decoder, batch);
   const int64_t before = memory.live();
   LayerStats stats;
-  const at::Tensor hidden = run.decoder->hidden_states(context, stats);
+  const HiddenStates hidden = run.decoder->hidden_states(context, stats);
   return memory.live() - before;
 }
 

@@ -76,7 +76,8 @@ inline HostBatch tiny_batch(int64_t rows, int64_t length, int seed = 0) {
 inline BatchContextPtr tiny_context(const Decoder& decoder, const HostBatch& batch, const RunPosition& position = {}) {
   std::vector<int64_t> instances(static_cast<size_t>(batch.rows));
   std::iota(instances.begin(), instances.end(), 0);
-  return make_batch_context(batch, instances, decoder.spec(), decoder.precision(), position, decoder.device());
+  return make_batch_context(batch, instances, decoder.spec(), decoder.precision(), position,
+                            divisors_of(batch, instances, decoder.spec().moe), decoder.device());
 }
 
 /// Largest |a - b| over the largest |b|.
