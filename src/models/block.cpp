@@ -26,7 +26,8 @@ BlockPass::Tensors BlockContext::outputs(const std::vector<NamedTensor>& names, 
   at::Tensor output;
   const auto make_inner = [&](const BlockPass::Tensors& given) {
     BlockPass::Tensors all = given;
-    if (pass.replays()) all.push_back(at::zeros({}, like.options()).expand_as(like));
+    all.resize(names.size());
+    if (pass.replays()) all.back() = at::zeros({}, like.options()).expand_as(like);
     BlockPass::Tensors made = make(all);
     output = std::move(made.back());
     made.pop_back();

@@ -53,8 +53,7 @@ at::Tensor MoeFfn::routed(const at::Tensor& x_ND, const UnitWeights& weights, Bl
   const at::Tensor input = has_latent ? linear(x_ND, weight_at(weights, latent_down_), at::Tensor()) : x_ND;
   const std::vector<NamedTensor> names = {NamedTensor::kMoeMlpwi0, NamedTensor::kMoeMlpwi1, NamedTensor::kMoeMlpwo};
   const auto make = [&](const auto& given) -> BlockPass::Tensors {
-    ExpertOutputs known;
-    if (!given.empty()) known = {given[0], given[1], given[2]};
+    const ExpertOutputs known = given.empty() ? ExpertOutputs() : ExpertOutputs{given[0], given[1], given[2]};
     const ExpertOutputs outputs = expert_ffn(input, routing.weight_NK, plan, experts, form, known);
     return {outputs.gate_RF, outputs.up_RF, outputs.y_ND};
   };

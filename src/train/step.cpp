@@ -24,7 +24,11 @@ StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const M
 }
 
 TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options)
-    : decoder_(decoder), world_(std::move(world)), options_(options), optimizer_(make_optimizer(options.optimizer)) {
+    : decoder_(decoder),
+      world_(std::move(world)),
+      options_(options),
+      optimizer_(make_optimizer(options.optimizer)),
+      experts_(decoder) {
   if (options.spike_guard) spike_guard_.emplace(*options.spike_guard);
 }
 
@@ -34,6 +38,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   const StepDivisors divisors = step_divisors(micro_batches, decoder_.spec().moe, *world_);
   std::vector<double> sums(3, 0.0);  // objective, cross-entropy, z-loss
   ActivationSums activations;
+  experts_.start();
   for (const MicroBatch& micro_batch : micro_batches) {
     const BatchContextPtr context =
         make_batch_context(micro_batch.batch, micro_batch.instances, decoder_.spec(), decoder_.precision(),
@@ -47,6 +52,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
     const DecoderLoss loss =
         decoder_.loss(decoder_.hidden_states(context, stats, observer), *context, options_.z_loss_multiplier);
     activations.add(stats);
+    experts_.add(stats);
     const at::Tensor objective = loss.terms.objective();
     objective.backward();
     sums[0] += objective.item<double>();
@@ -54,6 +60,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
     sums[2] += loss.z_N.sum(at::kDouble).item<double>();
   }
   world_->sum_over_data(sums);
+  experts_.sum(*world_);
   if (options_.rounds_gradients) round_gradients();
   StepNumbers numbers;
   numbers.step = step;
@@ -64,6 +71,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   std::vector<double> activation_sums = activations.values();
   if (options_.records_activations) world_->sum_over_data(activation_sums);
   numbers.more = activations.tagged(activation_sums, divisors.micro_batches);
+  experts_.fill(numbers);
   numbers.raw_grad_norm = global_norm(trainable(&Parameter::gradient));
   numbers.learning_rate = learning_rate_at(options_.schedule, step);
   return numbers;
@@ -95,6 +103,10 @@ void TrainStep::update(StepNumbers& numbers) {
   const double param_squares = optimizer_->step(slots, numbers.learning_rate, factor);
   for (const UnitPtr& unit : decoder_.units()) unit->drop_copies();
   if (spike_guard_) numbers.is_step_skipped = false;
+  experts_.update_bias(decoder_.spec().moe.selection_bias_rate);
+  if (options_.logs_bias_norms) {
+    for (const auto& norm : experts_.bias_norms()) numbers.more.push_back(norm);
+  }
   finish(numbers, factor, param_squares);
 }
 
