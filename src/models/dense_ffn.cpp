@@ -27,13 +27,10 @@ at::Tensor DenseFfn::forward(const at::Tensor& x_BTD, const UnitWeights& weights
     });
   }
   const Projection gate{weight_at(weights, gate_), weight_at(weights, gate_bias_)};
-  auto inner_BTF = context.pass.named({NamedTensor::kMlpwi0, NamedTensor::kMlpwi1},
-                                      [&](const auto& given) { return linear_group(x_BTD, {gate, up}, given); });
-  if (const double limit = spec_.activation_limit; limit > 0) {
-    inner_BTF = {at::clamp_max(inner_BTF[0], limit), at::clamp(inner_BTF[1], -limit, limit)};
-  }
+  const auto inner_BTF = context.pass.named({NamedTensor::kMlpwi0, NamedTensor::kMlpwi1},
+                                            [&](const auto& given) { return linear_group(x_BTD, {gate, up}, given); });
   return context.output(NamedTensor::kMlpwo, x_BTD, [&](const auto& given) -> BlockPass::Tensors {
-    return {gated_linear(inner_BTF[0], inner_BTF[1], spec_.activation, down, down_bias, given)};
+    return {gated_linear(inner_BTF[0], inner_BTF[1], spec_.activation, down, down_bias, given, spec_.activation_limit)};
   });
 }
 
