@@ -16,6 +16,7 @@ int run_inspect(const Arguments& arguments);
 int run_convert(const Arguments& arguments);
 int run_tokenize(const Arguments& arguments);
 int run_report(const Arguments& arguments);
+int run_balance(const Arguments& arguments);
 int run_keys(const Arguments& arguments);
 
 }  // namespace ballast

@@ -29,6 +29,8 @@ constexpr Command kCommands[] = {
     {"tokenize", ballast::run_tokenize, "TOKENIZER INPUT ... --out FILE.npy|.bin|.jsonl",
      "text to token files, text to ids and back as JSON lines"},
     {"report", ballast::run_report, "RUN [--out FILE]", "the curves of a run as one HTML page, RUN/report.html"},
+    {"balance", ballast::run_balance, "RUN [RUN2] [--step N] [--plot FILE.html]",
+     "how evenly a run uses its experts, or two runs compared: a table, and a page with maps, RUN/expert_load.html"},
     {"keys", ballast::run_keys, "[PATTERN]", "every configuration key"},
 };
 
@@ -65,7 +67,7 @@ int dispatch(const ballast::Arguments& arguments) {
   throw ballast::ConfigError({.where = "ballast",
                               .what = "unknown command",
                               .got = name,
-                              .need = "train, eval, probe, inspect, convert, tokenize, report or keys",
+                              .need = "train, eval, probe, inspect, convert, tokenize, report, balance or keys",
                               .attempt = "ballast --help"});
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One forward (and backward) pass of a Hugging Face folder on given ids: the way to compare with other programs.
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -8,6 +9,7 @@
 #include "config/config.h"
 #include "config/resolve.h"
 #include "errors/errors.h"
+#include "models/hf_layout.h"
 #include "models/hf_weights.h"
 #include "tensor/stored_tensor.h"
 #include "train/setup.h"
@@ -131,20 +133,41 @@ HostBatch read_batch(const std::string& path, int64_t vocab_size) {
 
 struct Output {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
-  void add(const std::string& name, const at::Tensor& tensor) {
-    tensors.emplace_back(name, tensor.detach().to(at::kCPU, at::kFloat).contiguous());
+  void add(const std::string& name, const at::Tensor& tensor, at::ScalarType type = at::kFloat) {
+    tensors.emplace_back(name, tensor.detach().to(at::kCPU, type).contiguous());
   }
 };
+
+// Chosen experts of each token by their number, and the weights in that order.
+void add_choices(const LayerStats& stats, bool with_weights, Output& output) {
+  std::map<int64_t, at::Tensor> order;
+  for (const LayerStat& stat : stats.entries()) {
+    const std::string prefix = "moe." + std::to_string(stat.layer) + ".";
+    if (stat.kind == LayerStatKind::kChosenExperts) {
+      const auto [sorted, places] = at::sort(stat.value, 1);
+      order[stat.layer] = places;
+      output.add(prefix + "topk_idx", sorted, at::kInt);
+    } else if (stat.kind == LayerStatKind::kChoiceWeights && with_weights) {
+      output.add(prefix + "topk_w", stat.value.gather(1, order.at(stat.layer)));
+    }
+  }
+}
 
 void add_gradients(const Decoder& decoder, const ProbeOptions& options, Output& output) {
   std::set<std::string> asked(options.gradients.begin(), options.gradients.end());
   const bool takes_all = asked.erase("all") > 0;
+  std::map<std::string, const Parameter*> parameters;
   for (const UnitPtr& unit : decoder.units()) {
-    for (const Parameter& parameter : unit->parameters()) {
-      const std::string& name = parameter.spec.name;
-      if (asked.erase(name) == 0 && !takes_all) continue;
-      output.add("grad." + name, parameter.gradient.defined() ? parameter.gradient : at::zeros_like(parameter.master));
-    }
+    for (const Parameter& parameter : unit->parameters()) parameters.emplace(parameter.spec.name, &parameter);
+  }
+  const auto gradient_of = [&](const std::string& name) {
+    const Parameter& parameter = *parameters.at(name);
+    return parameter.gradient.defined() ? parameter.gradient : at::zeros_like(parameter.master);
+  };
+  for (const HfTensor& tensor : hf_layout(decoder)) {
+    if (!parameters.contains(tensor.parts[0].own_name)) continue;  // a buffer
+    if (asked.erase(tensor.name) == 0 && !takes_all) continue;
+    output.add("grad." + tensor.name, assemble(tensor, gradient_of));
   }
   if (!asked.empty()) throw usage_error("--grads names no parameter of this model", *asked.begin());
 }
@@ -168,16 +191,17 @@ int run_probe(const Arguments& arguments) {
 
   std::vector<int64_t> instances(static_cast<size_t>(batch.rows));
   std::iota(instances.begin(), instances.end(), 0);
-  const BatchContextPtr context = make_batch_context(batch, instances, spec, decoder.precision(), {}, device);
+  const BatchContextPtr context = make_batch_context(batch, instances, spec, decoder.precision(), {},
+                                                     divisors_of(batch, instances, spec.moe), device);
   const at::AutoGradMode grad_mode(!options.gradients.empty());
   Output output;
-  LayerStats stats;
-  const at::Tensor hidden = decoder.hidden_states(context, stats, [&](int64_t layer, const at::Tensor& stream) {
+  LayerStats stats(/*keeps_choices=*/true);
+  const HiddenStates hidden = decoder.hidden_states(context, stats, [&](int64_t layer, const at::Tensor& stream) {
     if (options.writes_layers) output.add("layer_out." + std::to_string(layer), stream);
   });
-  const StepDivisors divisors{.loss_tokens = static_cast<double>(batch.loss_tokens())};
-  const DecoderLoss loss = decoder.loss(hidden, *context, divisors, /*z_loss_multiplier=*/0);
-  output.add("logits", decoder.logits(hidden));
+  const DecoderLoss loss = decoder.loss(hidden, *context, /*z_loss_multiplier=*/0);
+  output.add("logits", decoder.logits(hidden.stream_BTD));
+  add_choices(stats, options.writes_layers, output);
   output.add("token_loss", loss.ce_N.view({batch.rows, batch.length}));
   const at::Tensor objective = loss.terms.objective();
   output.add("loss", objective);

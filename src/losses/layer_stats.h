@@ -13,7 +13,10 @@ enum class LayerStatKind {
   kLoadBalance,          ///< weighted balance loss of a layer, scalar
   kRouterZ,              ///< weighted router z-loss of a layer, scalar
   kIndexerKl,            ///< weighted indexer loss of a layer, scalar
-  kExpertCounts,         ///< choices an expert got, [E]
+  kExpertCounts,         ///< choices an expert got, before any dropping, int64 [E]
+  kChosenExperts,        ///< experts of each token by falling score, -1: not computed, int64 [N, K]
+  kChoiceWeights,        ///< their weights, [N, K]
+  kDroppedChoices,       ///< choices dropped over capacity, int64 scalar
   kActivationZeroShare,  ///< zeros in a layer's output over its elements, scalar
   kActivationMean,       ///< mean of a layer's output, scalar
   kActivationStdev,      ///< population deviation of a layer's output, scalar
@@ -31,12 +34,16 @@ struct LayerStat {
 /// the backward pass adds nothing.
 class LayerStats {
  public:
+  /// @param keeps_choices  whether kChosenExperts and kChoiceWeights are wanted
+  explicit LayerStats(bool keeps_choices = false) : keeps_choices_(keeps_choices) {}
+  bool keeps_choices() const { return keeps_choices_; }
   void add(int64_t layer, LayerStatKind kind, const at::Tensor& value) {
     entries_.push_back({layer, kind, value.detach()});
   }
   const std::vector<LayerStat>& entries() const { return entries_; }
 
  private:
+  bool keeps_choices_;
   std::vector<LayerStat> entries_;
 };
 

@@ -12,9 +12,11 @@ namespace ballast {
 
 /// Divisors of one step, summed over all micro-batches and ranks, known before the step's first forward pass. Every
 /// term is divided by its entry as it is formed, so gradients are final as they accumulate and N micro-batches on R
-/// ranks equal one big batch. Later terms (MTP tokens, non-empty rows, pairs) are further fields.
+/// ranks equal one big batch. Later terms (MTP tokens, pairs) are further fields.
 struct StepDivisors {
   double loss_tokens = 0;     ///< W: positions that count in the loss
+  double routed_tokens = 0;   ///< positions that are not padding
+  double balance_groups = 0;  ///< groups of rows with at least one such position (BalanceGroups)
   int64_t micro_batches = 1;  ///< of all ranks together: the divisor of terms that are means over a micro-batch
   /// 1 / max(W, 1): a step without any target has loss 0 and zero gradient, no NaN.
   double per_loss_token() const { return 1.0 / (loss_tokens > 1.0 ? loss_tokens : 1.0); }

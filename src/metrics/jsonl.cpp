@@ -23,25 +23,9 @@ std::optional<double> step_of(const nlohmann::json& record) {
   return record["step"].get<double>();
 }
 
-/// Rewrites the file without what a resumed run must not keep.
-void drop_records(const std::filesystem::path& path, int64_t resume_from_step) {
-  std::ifstream source(path, std::ios::binary);
-  AtomicFile kept(path, ErrorKind::kData);
-  std::string line;
-  for (int64_t number = 1; std::getline(source, line); ++number) {
-    const auto step = step_of(nlohmann::json::parse(line, nullptr, false));
-    if (step && *step < static_cast<double>(resume_from_step)) {
-      kept.append(line + '\n');
-    } else if (!step && source.peek() != std::ifstream::traits_type::eof()) {
-      log_warning(path.string() + ":" + std::to_string(number) + " is not a metrics record; it is dropped");
-    }
-  }
-  kept.commit();
-}
-
 /// Brings the file into the state to append to.
 std::filesystem::path prepared(const std::filesystem::path& path, std::optional<int64_t> resume_from_step) {
-  if (resume_from_step && std::filesystem::is_regular_file(path)) drop_records(path, *resume_from_step);
+  if (resume_from_step) drop_records(path, *resume_from_step);
   return path;
 }
 
@@ -74,6 +58,22 @@ std::vector<RecordLine> record_lines_from(const std::filesystem::path& path, int
     lines.push_back({record["kind"].get<std::string>(), static_cast<int64_t>(*step), line});
   }
   return lines;
+}
+
+void drop_records(const std::filesystem::path& path, int64_t resume_from_step) {
+  if (!std::filesystem::is_regular_file(path)) return;
+  std::ifstream source(path, std::ios::binary);
+  AtomicFile kept(path, ErrorKind::kData);
+  std::string line;
+  for (int64_t number = 1; std::getline(source, line); ++number) {
+    const auto step = step_of(nlohmann::json::parse(line, nullptr, false));
+    if (step && *step < static_cast<double>(resume_from_step)) {
+      kept.append(line + '\n');
+    } else if (!step && source.peek() != std::ifstream::traits_type::eof()) {
+      log_warning(path.string() + ":" + std::to_string(number) + " is not a metrics record; it is dropped");
+    }
+  }
+  kept.commit();
 }
 
 JsonLines::JsonLines(const std::filesystem::path& path, std::string run_name, std::optional<int64_t> resume_from_step)

@@ -27,12 +27,16 @@ struct RecordLine {
 /// The lines of `first_step` and later steps, in the order of the file; none where there is no such file.
 std::vector<RecordLine> record_lines_from(const std::filesystem::path& path, int64_t first_step);
 
+/// Rewrites a file of records without those of `resume_from_step` and later steps, and without a last line that a
+/// killed run left half-written; a damaged line elsewhere is dropped with a warning. The file is replaced by rename, so
+/// that a crash here loses nothing. Where there is no such file nothing happens.
+/// @throws DataError where the file cannot be replaced
+void drop_records(const std::filesystem::path& path, int64_t resume_from_step);
+
 /// Appends records to one file.
 class JsonLines {
  public:
-  /// Without `resume_from_step` the file starts empty. With it, records of that and later steps are dropped, and so is
-  /// a last line that a killed run left half-written; a damaged line elsewhere is dropped with a warning. The file is
-  /// replaced by rename, so that a crash here loses nothing.
+  /// Without `resume_from_step` the file starts empty, with it drop_records() comes first.
   /// @throws DataError where the file cannot be opened or written
   JsonLines(const std::filesystem::path& path, std::string run_name, std::optional<int64_t> resume_from_step);
   void write(const Record& record);

@@ -36,6 +36,13 @@ void OutputFile::sync() {
   if (file_ && ::fdatasync(::fileno(file_)) != 0 && errno != EINVAL) fail("cannot be written");
 }
 
+void OutputFile::cut(uint64_t num_bytes) {
+  flush();
+  if (!file_) return;
+  const bool is_cut = ::ftruncate(::fileno(file_), static_cast<off_t>(num_bytes)) == 0;
+  if (!is_cut || std::fseek(file_, 0, SEEK_END) != 0) fail("cannot be cut");
+}
+
 void OutputFile::close() {
   if (!file_) return;
   flush();

@@ -2,6 +2,7 @@
 // A file that is written from front to back and never loses an error.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <string_view>
@@ -23,6 +24,8 @@ class OutputFile {
   void flush();
   /// Flushes and waits until the disk has it.
   void sync();
+  /// Flushes and cuts the file to its first `num_bytes`; what is written next follows them.
+  void cut(uint64_t num_bytes);
   /// Flushes and closes. A closed file accepts nothing more; closing twice is fine.
   void close();
   const std::filesystem::path& path() const { return path_; }

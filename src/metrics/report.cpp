@@ -9,6 +9,7 @@
 #include "metrics/number.h"
 #include "metrics/report_assets.h"
 #include "metrics/report_chart.h"
+#include "metrics/report_html.h"
 
 namespace ballast {
 namespace {
@@ -78,37 +79,33 @@ const Record* best_eval(const RunHistory& history) {
   return best;
 }
 
-std::string tile(const std::string& name, const std::string& value, const std::string& note) {
-  return "<div><span>" + name + "</span><b>" + value + "</b><small>" + note + "</small></div>";
-}
-
 std::string tiles_html(const RunHistory& history) {
   std::string html = "<section class=tiles>";
   const Series& loss = history.series("learning/loss");
   if (!loss.empty()) {
     const size_t skipped = static_cast<size_t>(sum_of(history.series("optim/step_skipped")));
-    html += tile("Steps", std::to_string(loss.size()),
-                 std::to_string(loss.front().step) + " to " + std::to_string(loss.back().step) +
-                     (skipped > 0 ? ", " + std::to_string(skipped) + " skipped" : ""));
+    html += tile_html("Steps", std::to_string(loss.size()),
+                      std::to_string(loss.front().step) + " to " + std::to_string(loss.back().step) +
+                          (skipped > 0 ? ", " + std::to_string(skipped) + " skipped" : ""));
     const Record& last = history.last_train;
     const std::optional<double> lm_loss = last.get("learning/lm_loss");
-    html += tile("Last loss", general(lm_loss.value_or(loss.back().value), 5),
-                 lm_loss ? "perplexity " + general(std::exp(*lm_loss), 5) : "");
+    html += tile_html("Last loss", general(lm_loss.value_or(loss.back().value), 5),
+                      lm_loss ? "perplexity " + general(std::exp(*lm_loss), 5) : "");
   }
   if (const Record* best = best_eval(history)) {
     const double best_loss = *best->get("eval/avg_loss");
-    html += tile("Best evaluation", general(best_loss, 5),
-                 "perplexity " + general(std::exp(best_loss), 5) + ", step " + std::to_string(best->step));
+    html += tile_html("Best evaluation", general(best_loss, 5),
+                      "perplexity " + general(std::exp(best_loss), 5) + ", step " + std::to_string(best->step));
   }
   if (has_values(history.series("learning/total_weights"))) {
-    html += tile("Targets", count_text(sum_of(history.series("learning/total_weights"))), "tokens that counted");
+    html += tile_html("Targets", count_text(sum_of(history.series("learning/total_weights"))), "tokens that counted");
   }
   if (has_values(history.series("perf/per_device_tokens_per_sec"))) {
-    html += tile("Tokens/s", count_text(median_of(history.series("perf/per_device_tokens_per_sec"))),
-                 "a device, median of the steps");
+    html += tile_html("Tokens/s", count_text(median_of(history.series("perf/per_device_tokens_per_sec"))),
+                      "a device, median of the steps");
   }
   if (has_values(history.series("perf/step_time_seconds"))) {
-    html += tile("Time", duration_text(sum_of(history.series("perf/step_time_seconds"))), "in training steps");
+    html += tile_html("Time", duration_text(sum_of(history.series("perf/step_time_seconds"))), "in training steps");
   }
   return html + "</section>";
 }
@@ -121,19 +118,6 @@ std::vector<ChartLine> two_lines(const std::string& first_label, const Series& f
   if (!first.empty()) lines.push_back({first_label, first});
   if (!second.empty()) lines.push_back({second_label, second});
   return lines;
-}
-
-/// Logarithmic where the values are positive and span a factor of 30.
-ChartScale scale_for(const std::vector<ChartLine>& lines, ChartScale otherwise) {
-  double low = INFINITY, high = 0;
-  for (const ChartLine& line : lines) {
-    for (const SeriesPoint& point : line.points) {
-      if (!std::isfinite(point.value)) continue;
-      low = std::min(low, point.value);
-      high = std::max(high, point.value);
-    }
-  }
-  return low > 0 && high > 30 * low ? ChartScale::kLog : otherwise;
 }
 
 struct ExtraChart {
@@ -198,10 +182,6 @@ std::vector<ChartSpec> charts_of(const RunHistory& history) {
   return charts;
 }
 
-std::string cell(const std::string& text) {
-  return "<td>" + escape_html(text) + "</td>";
-}
-
 struct EvalColumn {
   const char* tag;
   const char* title;
@@ -235,10 +215,10 @@ std::string evals_html(const RunHistory& history) {
   for (size_t i = 0; i < num_rows; ++i) {
     const Record& record = history.evals[history.evals.size() - 1 - i];
     html += &record == best ? "<tr class=best>" : "<tr>";
-    html += cell(std::to_string(record.step) + (&record == best ? " (best)" : ""));
+    html += cell_html(std::to_string(record.step) + (&record == best ? " (best)" : ""));
     for (const EvalColumn& column : columns) {
       const std::optional<double> value = record.get(column.tag);
-      html += cell(value ? general(*value, column.digits) : "");
+      html += cell_html(value ? general(*value, column.digits) : "");
     }
     html += "</tr>";
   }
@@ -258,7 +238,7 @@ std::string last_step_html(const RunHistory& history) {
   std::string html = "<h2>Step " + std::to_string(last.step) + ", the last one</h2><div class=\"table tags\"><table>";
   html += "<tr><th>tag</th><th>value</th></tr>";
   for (size_t i = 0; i < std::min(last.scalars.size(), kMostLastRows); ++i) {
-    html += "<tr>" + cell(last.scalars[i].first) + cell(shortest(last.scalars[i].second)) + "</tr>";
+    html += "<tr>" + cell_html(last.scalars[i].first) + cell_html(shortest(last.scalars[i].second)) + "</tr>";
   }
   return html + "</table></div>";
 }
@@ -273,19 +253,18 @@ std::string smoothing_html(const RunHistory& history) {
 }  // namespace
 
 std::string report_page(const RunHistory& history, const std::string& written_at) {
-  const std::string name = escape_html(history.run_name);
-  std::string page =
-      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
-      "<meta name=viewport content=\"width=device-width,initial-scale=1\"><title>" +
-      name + " - Ballast</title><style>" + std::string(kReportStyle) + "</style></head>\n<body><main><header><h1>" +
-      name + "</h1><p class=quiet>Ballast training run" +
-      (written_at.empty() ? "" : ", last record written " + escape_html(written_at)) + "</p></header>\n";
-  page += tiles_html(history);
-  for (const std::string& note : history.notes) page += "<p class=note>metrics.jsonl: " + escape_html(note) + "</p>";
-  page += "\n<section class=charts>\n";
-  for (const ChartSpec& chart : charts_of(history)) page += chart_html(chart);
-  page += "</section>" + smoothing_html(history) + "\n" + evals_html(history) + "\n" + last_step_html(history);
-  return page + "<script>" + std::string(kReportScript) + "</script></main></body></html>\n";
+  PageParts parts;
+  parts.heading = history.run_name;
+  parts.subtitle = "Ballast training run" + (written_at.empty() ? "" : ", last record written " + written_at);
+  parts.script = kReportScript;
+  parts.body = tiles_html(history);
+  for (const std::string& note : history.notes) {
+    parts.body += "<p class=note>metrics.jsonl: " + escape_html(note) + "</p>";
+  }
+  parts.body += "\n<section class=charts>\n";
+  for (const ChartSpec& chart : charts_of(history)) parts.body += chart_html(chart);
+  parts.body += "</section>" + smoothing_html(history) + "\n" + evals_html(history) + "\n" + last_step_html(history);
+  return html_page(parts);
 }
 
 }  // namespace ballast

@@ -41,6 +41,8 @@ path{fill:none;stroke:var(--color);vector-effect:non-scaling-stroke;stroke-linej
 .grid{stroke:var(--grid);stroke-width:1;stroke-linecap:butt}
 .raw{stroke-width:1;opacity:.45}
 .line{stroke-width:2}
+.bundle .line{stroke-width:1.3;opacity:.7}
+.bundle .line.on{stroke-width:3.5;opacity:1}
 .dots{stroke-width:8}.many{stroke-width:4}
 .y,.x,.xlabel{position:absolute;font-size:11.5px;line-height:1;color:var(--quiet);white-space:nowrap;
 font-variant-numeric:tabular-nums}
@@ -61,11 +63,13 @@ th,td{padding:6px}.tags td:first-child{white-space:normal;overflow-wrap:anywhere
 
 const std::string_view kReportScript = R"js(
 (() => {
-  const charts = [...document.querySelectorAll('figure')].map(figure => ({
+  const charts = [...document.querySelectorAll('.charts figure')].map(figure => ({
     ...JSON.parse(figure.querySelector('script').textContent),
     plot: figure.querySelector('.plot'), cursor: figure.querySelector('.cursor'), at: figure.querySelector('.at'),
     rows: [...figure.querySelectorAll('li:not(.warn)')].map(row =>
-      ({value: row.querySelector('output'), note: row.querySelector('small')})),
+      ({color: row.querySelector('i'), name: row.querySelector('span'), value: row.querySelector('output'),
+        note: row.querySelector('small')})),
+    paths: [...figure.querySelectorAll('.line')],
   }));
   const nearest = (steps, step) => {
     let low = 0, high = steps.length - 1;
@@ -75,7 +79,28 @@ const std::string_view kReportScript = R"js(
     }
     return high > 0 && steps[high] - step < step - steps[low] ? high : Math.max(low, 0);
   };
-  const show = (step, hasCursor) => {
+  const share = (chart, value) => {
+    const at = chart.log ? Math.log : x => x;
+    return (at(value) - at(chart.y[0])) / (at(chart.y[1]) - at(chart.y[0]));
+  };
+  const nearestLine = (chart, step, height) => {
+    const index = nearest(chart.steps, step);
+    let best = chart.lead, distance = Infinity;
+    chart.lines.forEach((line, i) => {
+      const off = typeof line.v[index] === 'number' ? Math.abs(share(chart, line.v[index]) - height) : Infinity;
+      if (off < distance) [best, distance] = [i, off];
+    });
+    return best;
+  };
+  const showOne = (chart, index, name) => {
+    if (name !== undefined && chart.names.includes(name)) chart.lead = chart.names.indexOf(name);
+    const row = chart.rows[0], value = chart.lines[chart.lead].v[index];
+    row.name.textContent = chart.names[chart.lead];
+    row.value.textContent = value === null ? '\u2013' : value;
+    row.color.style.cssText = chart.paths[chart.lead].style.cssText;
+    chart.paths.forEach((path, i) => path.classList.toggle('on', i === chart.lead));
+  };
+  const show = (step, hasCursor, name) => {
     for (const chart of charts) {
       const all = chart.steps.length ? chart.steps : chart.marks.steps;
       const index = nearest(all, step);
@@ -83,7 +108,8 @@ const std::string_view kReportScript = R"js(
       chart.at.textContent = 'step ' + all[index];
       chart.cursor.style.display = hasCursor ? 'block' : 'none';
       chart.cursor.style.left = 100 * (all[index] - chart.x[0]) / (chart.x[1] - chart.x[0]) + '%';
-      chart.lines.forEach((line, i) => {
+      if (chart.names) showOne(chart, index, name);
+      else chart.lines.forEach((line, i) => {
         const value = line.v[index], mean = line.m.length ? line.m[index] : null;
         chart.rows[i].value.textContent = value === null || value === undefined ? '\u2013' : value;
         chart.rows[i].note.textContent = mean === null ? '' : 'mean ' + mean;
@@ -98,12 +124,20 @@ const std::string_view kReportScript = R"js(
   for (const chart of charts) {
     const move = event => {
       const box = chart.plot.getBoundingClientRect();
-      show(chart.x[0] + (event.clientX - box.left) / box.width * (chart.x[1] - chart.x[0]), true);
+      const step = chart.x[0] + (event.clientX - box.left) / box.width * (chart.x[1] - chart.x[0]);
+      const height = 1 - (event.clientY - box.top) / box.height;
+      show(step, true, chart.names && chart.names[nearestLine(chart, step, height)]);
     };
     chart.plot.addEventListener('pointermove', move);
     chart.plot.addEventListener('pointerdown', move);
     chart.plot.addEventListener('pointerleave', event => event.pointerType === 'mouse' && show(Infinity, false));
     chart.plot.addEventListener('keydown', event => {
+      const other = chart.names && {ArrowUp: 1, ArrowDown: -1}[event.key];
+      if (other) {
+        event.preventDefault();
+        const last = chart.names.length - 1, all = chart.steps;
+        show(all[chart.index ?? all.length - 1], true, chart.names[Math.min(Math.max(chart.lead + other, 0), last)]);
+      }
       const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
       if (!by) return;
       event.preventDefault();

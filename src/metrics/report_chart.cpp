@@ -81,12 +81,13 @@ Axis step_axis(const ChartSpec& spec) {
 
 Axis value_axis(const ChartSpec& spec) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
-  for_each_point(spec, [&](const SeriesPoint& point) {
-    if (!std::isfinite(point.value)) return;
-    const double value = std::clamp(point.value, -kLargestShown, kLargestShown);
-    low = std::min(low, value);
-    high = std::max(high, value);
-  });
+  const auto show = [&](double value) {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, std::clamp(value, -kLargestShown, kLargestShown));
+    high = std::max(high, std::clamp(value, -kLargestShown, kLargestShown));
+  };
+  for_each_point(spec, [&](const SeriesPoint& point) { show(point.value); });
+  for (const double value : spec.shown_values) show(value);
   if (!(low <= high)) return {};
   if (spec.scale == ChartScale::kLog && low > 0) {
     const double margin = high > low ? std::exp(0.05 * (std::log(high) - std::log(low))) : 1.5;
@@ -124,6 +125,27 @@ KeptLine keep(const ChartLine& line, const std::vector<int64_t>& steps) {
   return kept;
 }
 
+/// Class and style of what has the colour of a line: lines of a bundle go from the first colour over the third to the
+/// second.
+std::string paint(const std::string& classes, const ChartSpec& spec, size_t line) {
+  if (!spec.is_bundle) return "class=\"" + classes + (classes.empty() ? "c" : " c") + std::to_string(line) + "\"";
+  const double place = 2 * static_cast<double>(line) / std::max(1.0, static_cast<double>(spec.lines.size()) - 1);
+  const bool is_early = place < 1;
+  return "class=\"" + classes + "\" style=\"--color:color-mix(in oklab," + (is_early ? "var(--c2) " : "var(--c1) ") +
+         fixed(100 * (is_early ? place : place - 1), 0) + "%," + (is_early ? "var(--c0)" : "var(--c2)") + ")\"";
+}
+
+/// The line of a bundle that the legend begins with: the one that ends highest.
+size_t leading_line(const std::vector<KeptLine>& lines) {
+  const auto end_of = [](const KeptLine& line) {
+    const bool has_end = !line.values.empty() && line.values.back() && std::isfinite(*line.values.back());
+    return has_end ? *line.values.back() : -std::numeric_limits<double>::infinity();
+  };
+  const auto highest = std::max_element(lines.begin(), lines.end(),
+                                        [&](const KeptLine& a, const KeptLine& b) { return end_of(a) < end_of(b); });
+  return static_cast<size_t>(highest - lines.begin());
+}
+
 class Plot {
  public:
   explicit Plot(const ChartSpec& spec) : spec_(spec), x_(step_axis(spec)), y_(value_axis(spec)) {}
@@ -133,14 +155,14 @@ class Plot {
     const std::vector<double> x_ticks = axis_ticks(x_.low, x_.high, false, 6);
     std::string html = "<div class=plot tabindex=0 role=img aria-label=\"" + escape_html(summary()) +
                        "\"><svg viewBox=\"0 0 4000 4000\" preserveAspectRatio=none aria-hidden=true>";
-    html += path("grid", grid(y_ticks));
+    html += path("class=grid", grid(y_ticks));
     Series non_finite;
     for (size_t i = 0; i < lines.size(); ++i) {
-      const std::string color = " c" + std::to_string(i);
       const bool has_mean = !lines[i].means.empty();
-      html += path((has_mean ? "raw" : "line") + color, line_path(steps, [&](size_t k) { return lines[i].values[k]; }));
+      html += path(paint(has_mean ? "raw" : "line", spec_, i),
+                   line_path(steps, [&](size_t k) { return lines[i].values[k]; }));
       if (has_mean) {
-        html += path("line" + color, line_path(steps, [&](size_t k) {
+        html += path(paint("line", spec_, i), line_path(steps, [&](size_t k) {
                        return std::isnan(lines[i].means[k]) ? std::nullopt : std::optional(lines[i].means[k]);
                      }));
       }
@@ -149,8 +171,8 @@ class Plot {
       }
     }
     constexpr size_t kManyMarks = 40;
-    html += path(marks.size() > kManyMarks ? "dots many marks" : "dots marks", dots(marks));
-    html += path("dots bad", edge_dots(non_finite));
+    html += path(marks.size() > kManyMarks ? "class=\"dots many marks\"" : "class=\"dots marks\"", dots(marks));
+    html += path("class=\"dots bad\"", edge_dots(non_finite));
     html += "</svg>";
     for (const double tick : y_ticks) {
       html += "<span class=y style=top:" + percent(1 - y_.share(tick)) + ">" + tick_text(tick) + "</span>";
@@ -170,6 +192,7 @@ class Plot {
  private:
   std::string summary() const {
     std::string text = spec_.title;
+    if (spec_.is_bundle) return text + "; " + std::to_string(spec_.lines.size()) + " lines";
     for (const ChartLine& line : spec_.lines) {
       if (line.points.empty()) continue;
       const SeriesPoint &first = line.points.front(), &last = line.points.back();
@@ -179,9 +202,9 @@ class Plot {
     return text;
   }
 
-  static std::string path(const std::string& classes, const std::string& data) {
+  static std::string path(const std::string& attributes, const std::string& data) {
     if (data.empty()) return {};
-    return "<path class=\"" + classes + "\" d=\"" + data + "\"/>";
+    return "<path " + attributes + " d=\"" + data + "\"/>";
   }
   static std::string coordinate(double share) {
     return std::to_string(static_cast<int>(std::lround(kPathUnits * std::clamp(share, -1.0, 2.0))));
@@ -239,9 +262,13 @@ std::string list_json(size_t size, const auto& text_at) {
   return json + "]";
 }
 
-std::string data_json(const Plot& plot, const std::vector<int64_t>& steps, const std::vector<KeptLine>& lines,
-                      const Series& marks) {
+std::string data_json(const ChartSpec& spec, const Plot& plot, const std::vector<int64_t>& steps,
+                      const std::vector<KeptLine>& lines, const Series& marks) {
   std::string json = "{" + plot.axes_json();
+  if (spec.is_bundle) {
+    json += ",\"lead\":" + std::to_string(leading_line(lines)) + ",\"names\":" +
+            list_json(spec.lines.size(), [&](size_t i) { return "\"" + escape_html(spec.lines[i].label) + "\""; });
+  }
   json += ",\"steps\":" + list_json(steps.size(), [&](size_t k) { return std::to_string(steps[k]); });
   json += ",\"lines\":" + list_json(lines.size(), [&](size_t i) {
             const KeptLine& line = lines[i];
@@ -258,10 +285,10 @@ std::string data_json(const Plot& plot, const std::vector<int64_t>& steps, const
   return json + "}}";
 }
 
-std::string legend_row(const std::string& classes, const std::string& label, const std::string& value,
+std::string legend_row(const std::string& attributes, const std::string& label, const std::string& value,
                        const std::string& note) {
-  return "<li><i class=\"" + classes + "\"></i><span>" + escape_html(label) + "</span><output>" + value +
-         "</output><small>" + note + "</small></li>";
+  return "<li><i " + attributes + "></i><span>" + escape_html(label) + "</span><output>" + value + "</output><small>" +
+         note + "</small></li>";
 }
 
 std::string non_finite_row(const ChartSpec& spec) {
@@ -303,6 +330,18 @@ std::string escape_html(const std::string& text) {
     }
   }
   return escaped;
+}
+
+ChartScale scale_for(const std::vector<ChartLine>& lines, ChartScale otherwise) {
+  double low = INFINITY, high = 0;
+  for (const ChartLine& line : lines) {
+    for (const SeriesPoint& point : line.points) {
+      if (!std::isfinite(point.value)) continue;
+      low = std::min(low, point.value);
+      high = std::max(high, point.value);
+    }
+  }
+  return low > 0 && high > 30 * low ? ChartScale::kLog : otherwise;
 }
 
 Series downsample(const Series& points, int num_buckets) {
@@ -389,21 +428,24 @@ std::string chart_html(const ChartSpec& spec) {
   for (const ChartLine& line : spec.lines) lines.push_back(keep(line, steps));
   const Series marks = downsample(spec.marks, kNumBuckets);
   const Plot plot(spec);
-  std::string html = "<figure><figcaption><b>" + escape_html(spec.title) + "</b> <small>" + escape_html(spec.unit) +
-                     "</small><span class=at>" + (steps.empty() ? "" : "step " + std::to_string(steps.back())) +
-                     "</span></figcaption><ul>";
+  std::string html = std::string(spec.is_bundle ? "<figure class=bundle>" : "<figure>") + "<figcaption><b>" +
+                     escape_html(spec.title) + "</b> <small>" + escape_html(spec.unit) + "</small><span class=at>" +
+                     (steps.empty() ? "" : "step " + std::to_string(steps.back())) + "</span></figcaption><ul>";
   for (size_t i = 0; i < lines.size(); ++i) {
+    if (spec.is_bundle && i != leading_line(lines)) continue;
     const bool has_value = !steps.empty() && lines[i].values.back();
     const bool has_mean = has_value && !lines[i].means.empty() && !std::isnan(lines[i].means.back());
-    html += legend_row("c" + std::to_string(i), spec.lines[i].label, has_value ? shortest(*lines[i].values.back()) : "",
-                       has_mean ? "mean " + mean_text(lines[i].means.back()) : "");
+    const std::string note = has_mean ? "mean " + mean_text(lines[i].means.back()) : "";
+    html += legend_row(paint("", spec, i), spec.lines[i].label, has_value ? shortest(*lines[i].values.back()) : "",
+                       spec.is_bundle ? "of " + std::to_string(lines.size()) + " lines" : note);
   }
   if (!marks.empty()) {
-    html += legend_row("dot marks", spec.marks_label, shortest(marks.back().value),
+    html += legend_row("class=\"dot marks\"", spec.marks_label, shortest(marks.back().value),
                        "step " + std::to_string(marks.back().step));
   }
   html += non_finite_row(spec) + "</ul>" + plot.html(steps, lines, marks);
-  return html + "<script type=\"application/json\">" + data_json(plot, steps, lines, marks) + "</script></figure>\n";
+  return html + "<script type=\"application/json\">" + data_json(spec, plot, steps, lines, marks) +
+         "</script></figure>\n";
 }
 
 }  // namespace ballast

@@ -30,7 +30,13 @@ struct ChartSpec {
   std::vector<ChartLine> lines;  ///< drawn in this order
   std::string marks_label;       ///< of single points, drawn last
   Series marks;
+  /// Many lines of one kind in an order: coloured along it, and the legend has the one nearest to the pointer only.
+  bool is_bundle = false;
+  std::vector<double> shown_values = {};  ///< values that the axis holds besides those of the lines
 };
+
+/// Logarithmic where the values are positive and span a factor of 30.
+ChartScale scale_for(const std::vector<ChartLine>& lines, ChartScale otherwise);
 
 /// Text for HTML, in an element or in a quoted attribute: & < > " ' become entities, control characters spaces.
 std::string escape_html(const std::string& text);

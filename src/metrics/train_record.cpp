@@ -21,6 +21,8 @@ void set_losses(Record& record, const StepNumbers& numbers) {
   }
   record.set("learning/z_loss", numbers.z_sum / weights);
   record.set("learning/moe_lb_loss", numbers.moe_lb_loss);
+  set_if(record, "learning/router_z_loss", numbers.router_z_loss);
+  set_if(record, "learning/moe_dropped_share", numbers.moe_dropped_share);
   record.set("learning/indexer_loss", numbers.indexer_loss);
   record.set("learning/mtp_loss", numbers.mtp_loss);
   record.set("learning/total_weights", numbers.target_weight_sum);

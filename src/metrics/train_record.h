@@ -15,15 +15,17 @@ namespace ballast {
 /// Numbers of one optimizer step, summed or averaged over all ranks and micro-batches. Losses are in nats.
 /// An absent optional leaves its tag out of the record.
 struct StepNumbers {
-  int64_t step = 0;              ///< 0-based
-  double loss = 0;               ///< the whole objective
-  double ce_sum = 0;             ///< sum of cross-entropy over counted targets, without z-loss
-  double z_sum = 0;              ///< sum of z_loss_multiplier * logZ^2 over counted targets
-  double target_weight_sum = 0;  ///< number of counted targets; pairs for DPO
-  bool has_lm_loss = true;       ///< false where the step trains no cross-entropy
-  double moe_lb_loss = 0;        ///< weighted, mean over micro-batches
-  double indexer_loss = 0;       ///< weighted, mean over micro-batches
-  double mtp_loss = 0;           ///< weighted, token mean
+  int64_t step = 0;                         ///< 0-based
+  double loss = 0;                          ///< the whole objective
+  double ce_sum = 0;                        ///< sum of cross-entropy over counted targets, without z-loss
+  double z_sum = 0;                         ///< sum of z_loss_multiplier * logZ^2 over counted targets
+  double target_weight_sum = 0;             ///< number of counted targets; pairs for DPO
+  bool has_lm_loss = true;                  ///< false where the step trains no cross-entropy
+  double moe_lb_loss = 0;                   ///< weighted, mean over micro-batches
+  std::optional<double> router_z_loss;      ///< weighted; absent without the term
+  std::optional<double> moe_dropped_share;  ///< of the choices, by full experts; absent where nothing is ever dropped
+  double indexer_loss = 0;                  ///< weighted, mean over micro-batches
+  double mtp_loss = 0;                      ///< weighted, token mean
   std::optional<double> dpo_loss;
   std::optional<double> reward_accuracy;
   std::optional<double> raw_grad_norm;  ///< before clipping

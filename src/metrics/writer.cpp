@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/writer.h"
 
+#include <utility>
+
 #include "config/config.h"
 #include "config/key_table.h"
 #include "errors/errors.h"
@@ -33,6 +35,7 @@ WriterOptions writer_options(const Config& config) {
     options.tensorboard_run_dir = std::filesystem::path(config.tensorboard_dir) / config.run_name;
   }
   options.log_period = config.log_period;
+  options.expert_load_period = config.expert_load_period;
   return options;
 }
 
@@ -44,6 +47,10 @@ MetricsWriter::MetricsWriter(const WriterOptions& options)
       std::filesystem::weakly_canonical(options.metrics_file) != std::filesystem::weakly_canonical(main_file)) {
     json_lines_.push_back(
         std::make_unique<JsonLines>(options.metrics_file, options.run_name, options.resume_from_step));
+  }
+  if (options.resume_from_step != kKeepAllSteps) {  // an evaluation has no loads to add
+    expert_load_ = std::make_unique<ExpertLoadFile>(options.run_dir / "expert_load.jsonl", options.expert_load_period,
+                                                    options.resume_from_step);
   }
   if (!options.period_dir.empty()) {
     period_files_ = std::make_unique<PeriodFiles>(options.period_dir, options.run_name, log_period_);
@@ -89,6 +96,12 @@ void MetricsWriter::write(const Record& record) {
   if (num_unflushed_ >= log_period_ || std::chrono::steady_clock::now() - last_flush_ >= kLongestWait) flush();
 }
 
+void MetricsWriter::write_expert_load(int64_t step, std::vector<LayerLoad> loads) {
+  while_open([&] {
+    if (expert_load_) expert_load_->write(step, std::move(loads));
+  });
+}
+
 void MetricsWriter::text(const std::string& tag, const std::string& text) {
   while_open([&] {
     if (tensorboard_) tensorboard_->text(tag, text);
@@ -98,6 +111,7 @@ void MetricsWriter::text(const std::string& tag, const std::string& text) {
 void MetricsWriter::flush() {
   while_open([&] {
     for (const auto& file : json_lines_) file->flush();
+    if (expert_load_) expert_load_->flush();
     if (tensorboard_) tensorboard_->flush();
   });
   num_unflushed_ = 0;
@@ -108,6 +122,7 @@ void MetricsWriter::sync() {
   flush();
   while_open([&] {
     for (const auto& file : json_lines_) file->sync();
+    if (expert_load_) expert_load_->sync();
     if (tensorboard_) tensorboard_->sync();
   });
 }
@@ -115,6 +130,7 @@ void MetricsWriter::sync() {
 void MetricsWriter::close() {
   while_open([&] {
     for (const auto& file : json_lines_) file->close();
+    if (expert_load_) expert_load_->close();
     if (period_files_) period_files_->finish();
     if (tensorboard_) tensorboard_->close();
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owner of a run's metric files: JSON lines, period files, TensorBoard events.
+// Owner of a run's metric files: JSON lines, expert load, period files, TensorBoard events.
 #pragma once
 
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics/expert_load_file.h"
 #include "metrics/jsonl.h"
 #include "metrics/period_files.h"
 #include "metrics/record.h"
@@ -25,11 +26,12 @@ inline constexpr int64_t kKeepAllSteps = std::numeric_limits<int64_t>::max();
 
 struct WriterOptions {
   std::string run_name;
-  std::filesystem::path run_dir;              ///< gets metrics.jsonl
+  std::filesystem::path run_dir;              ///< gets metrics.jsonl and expert_load.jsonl
   std::filesystem::path metrics_file;         ///< a second copy of the JSON lines; empty: none
   std::filesystem::path period_dir;           ///< gcs_metrics: one text file every log_period steps; empty: none
   std::filesystem::path tensorboard_run_dir;  ///< gets the event file; empty: none
   int64_t log_period = 100;                   ///< flush after this many records
+  int64_t expert_load_period = 100;           ///< steps between records of the expert load
   /// Absent: a fresh run, files are truncated. Else earlier records with step >= this are dropped.
   std::optional<int64_t> resume_from_step;
 };
@@ -54,6 +56,8 @@ class MetricsWriter {
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
   void write(const Record& record);
+  /// Into expert_load.jsonl, where the step is due; see ExpertLoadFile. No tags: those are in the step's record.
+  void write_expert_load(int64_t step, std::vector<LayerLoad> loads);
   /// A text summary for TensorBoard; no other sink has it.
   void text(const std::string& tag, const std::string& text);
   void flush();
@@ -70,6 +74,7 @@ class MetricsWriter {
   int64_t num_unflushed_ = 0;
   std::chrono::steady_clock::time_point last_flush_;
   std::vector<std::unique_ptr<JsonLines>> json_lines_;
+  std::unique_ptr<ExpertLoadFile> expert_load_;
   std::unique_ptr<PeriodFiles> period_files_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   bool is_open_ = true;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "data/batch.h"
+#include "losses/load_balance.h"
+#include "losses/loss_terms.h"
 #include "ops/attention.h"
 #include "ops/rope.h"
 #include "spec/decoder_spec.h"
@@ -40,15 +42,20 @@ struct BatchContext {
   at::Tensor instance_B;         ///< int64 number of each row in the step's global batch
   at::Tensor target_N;           ///< int64
   at::Tensor counts_N;           ///< bool: the position counts in the loss
+  StepDivisors divisors;         ///< of the whole step
+  BalanceGroups balance;         ///< of this micro-batch
   std::vector<BatchRope> ropes;  ///< parallel to DecoderSpec::ropes
   std::map<int64_t, std::shared_ptr<const AttentionPlan>> plans;  ///< by sliding window (0 = none)
 };
 
 using BatchContextPtr = std::shared_ptr<const BatchContext>;
 
+/// What one micro-batch adds to the divisors of its step. `instances` as below.
+StepDivisors divisors_of(const HostBatch& batch, const std::vector<int64_t>& instances, const MoeTraining& moe);
+
 /// @param batch the micro-batch, `batch.rows` rows; `instances` their numbers in the step's global batch
 BatchContextPtr make_batch_context(const HostBatch& batch, const std::vector<int64_t>& instances,
                                    const DecoderSpec& spec, const Precision& precision, const RunPosition& position,
-                                   const at::Device& device);
+                                   const StepDivisors& divisors, const at::Device& device);
 
 }  // namespace ballast

@@ -4,6 +4,7 @@
 #include "models/attention_layer.h"
 #include "models/dense_ffn.h"
 #include "models/dropout.h"
+#include "models/moe_ffn.h"
 #include "ops/rms_norm.h"
 
 namespace ballast {
@@ -16,17 +17,34 @@ at::Tensor normalized(const at::Tensor& x, const NormSpec& norm, const UnitWeigh
 }  // namespace
 
 at::Tensor BlockContext::output(NamedTensor name, const at::Tensor& like, const BlockPass::Maker& make) {
-  if (is_output_read) return pass.named({name}, make)[0];
-  if (!pass.replays()) return make({})[0];
-  return make({at::zeros({}, like.options()).expand_as(like)})[0];
+  return outputs({name}, like, make)[0];
+}
+
+BlockPass::Tensors BlockContext::outputs(const std::vector<NamedTensor>& names, const at::Tensor& like,
+                                         const BlockPass::Maker& make) {
+  if (is_output_read) return pass.named(names, make);
+  at::Tensor output;
+  const auto make_inner = [&](const BlockPass::Tensors& given) {
+    BlockPass::Tensors all = given;
+    all.resize(names.size());
+    if (pass.replays()) all.back() = at::zeros({}, like.options()).expand_as(like);
+    BlockPass::Tensors made = make(all);
+    output = std::move(made.back());
+    made.pop_back();
+    return made;
+  };
+  BlockPass::Tensors made = pass.named({names.begin(), names.end() - 1}, make_inner);
+  made.push_back(std::move(output));
+  return made;
 }
 
 std::unique_ptr<Mixer> make_mixer(const MixerSpec& spec, int64_t emb_dim, UnitBuilder& builder) {
   return std::make_unique<AttentionLayer>(std::get<AttentionSpec>(spec), emb_dim, builder);
 }
 
-std::unique_ptr<Ffn> make_ffn(const FfnSpec& spec, int64_t emb_dim, UnitBuilder& builder) {
-  return std::make_unique<DenseFfn>(std::get<DenseFfnSpec>(spec), emb_dim, builder);
+std::unique_ptr<Ffn> make_ffn(const FfnSpec& spec, const DecoderSpec& decoder, UnitBuilder& builder) {
+  if (const auto* experts = std::get_if<MoeFfnSpec>(&spec)) return std::make_unique<MoeFfn>(*experts, decoder, builder);
+  return std::make_unique<DenseFfn>(std::get<DenseFfnSpec>(spec), decoder.emb_dim, builder);
 }
 
 Block::Block(const LayerSpec& spec, const DecoderSpec& decoder, int64_t layer, UnitBuilder& builder)
@@ -36,7 +54,7 @@ Block::Block(const LayerSpec& spec, const DecoderSpec& decoder, int64_t layer, U
   mixer_ = make_mixer(spec.mixer, emb_dim, builder);
   post_mixer_ = builder.norm(spec.post_mixer_norm, emb_dim);
   pre_ffn_ = builder.norm(spec.pre_ffn_norm, emb_dim);
-  ffn_ = make_ffn(spec.ffn, emb_dim, builder);
+  ffn_ = make_ffn(spec.ffn, decoder, builder);
   post_ffn_ = builder.norm(spec.post_ffn_norm, emb_dim);
 }
 

@@ -35,6 +35,7 @@ struct BlockContext {
   const BatchContext& batch;
   BlockPass& pass;
   const std::vector<Buffer>& buffers;  ///< of the block's unit
+  LayerStats* stats = nullptr;         ///< where to report, in a run that counts; else null
   std::vector<AuxiliaryTerm> terms{};
   /// Whether something that needs the value in its backward reads what the part returns. If only sums follow, a second
   /// run has no use for it.
@@ -43,6 +44,9 @@ struct BlockContext {
   /// The last product of a part, [B, T, D] as its input `like`: pass.named() of one name where its value is read. Else
   /// nothing is kept and the second run hands `make` a tensor without memory in its place.
   at::Tensor output(NamedTensor name, const at::Tensor& like, const BlockPass::Maker& make);
+  /// The same for tensors that are formed together, one a name, of which the last is what the part returns.
+  BlockPass::Tensors outputs(const std::vector<NamedTensor>& names, const at::Tensor& like,
+                             const BlockPass::Maker& make);
 };
 
 /// Token mixing part of a block: [B, T, D] to [B, T, D].
@@ -57,10 +61,14 @@ class Ffn {
  public:
   virtual ~Ffn() = default;
   virtual at::Tensor forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext& context) const = 0;
+  /// The terms that each forward() adds to its context, in order.
+  virtual std::vector<LayerStatKind> term_kinds() const { return {}; }
+  /// Place of the router's selection bias [E] among the unit's buffers; -1: there is none.
+  virtual Slot selection_bias() const { return -1; }
 };
 
 std::unique_ptr<Mixer> make_mixer(const MixerSpec& spec, int64_t emb_dim, UnitBuilder& builder);
-std::unique_ptr<Ffn> make_ffn(const FfnSpec& spec, int64_t emb_dim, UnitBuilder& builder);
+std::unique_ptr<Ffn> make_ffn(const FfnSpec& spec, const DecoderSpec& decoder, UnitBuilder& builder);
 
 class Block {
  public:
@@ -69,6 +77,9 @@ class Block {
 
   Residual forward(const Residual& residual, const UnitWeights& weights, BlockContext& context) const;
   int64_t layer() const { return layer_; }
+  std::vector<LayerStatKind> term_kinds() const { return ffn_->term_kinds(); }
+  /// As Ffn::selection_bias().
+  Slot selection_bias() const { return ffn_->selection_bias(); }
 
  private:
   LayerSpec spec_;

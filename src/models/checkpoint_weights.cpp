@@ -47,7 +47,11 @@ void TensorReads::run(const CheckpointReader& reader) {
 }
 
 void check_checkpoint_weights(const Decoder& decoder, const CheckpointReader& reader) {
-  WeightFit fit(decoder.stored_tensors(), [&](const std::string& name) {
+  std::vector<StoredTensor> wanted;
+  for (const auto& [name, tensor] : decoder.stored_tensors()) {
+    wanted.push_back({.name = name, .shape = tensor.sizes().vec()});
+  }
+  WeightFit fit(wanted, [&](const std::string& name) {
     const ManifestTensor* entry = reader.find(name);
     return entry == nullptr ? nullptr : &entry->tensor;
   });

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/decoder.h"
 
+#include "errors/errors.h"
 #include "models/dropout.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
 
 namespace ballast {
+namespace {
+
+std::string term_name(LayerStatKind kind) {
+  return kind == LayerStatKind::kLoadBalance ? "moe_lb_loss" : "router_z_loss";
+}
+
+}  // namespace
 
 Decoder::Decoder(DecoderSpec spec, const Precision& precision, std::shared_ptr<const World> world,
                  const at::Device& device, const DecoderOptions& options)
@@ -37,13 +45,19 @@ Decoder::Decoder(DecoderSpec spec, const Precision& precision, std::shared_ptr<c
   head_ = make_unit("head", head, {}, head_precision);
 }
 
+std::vector<WeightTensor> stored_tensors(const ParameterUnit& unit) {
+  std::vector<WeightTensor> tensors;
+  for (const Parameter& parameter : unit.parameters()) {
+    tensors.push_back({parameter.spec.name, parameter.master.detach()});
+  }
+  for (const Buffer& buffer : unit.buffers()) tensors.push_back({buffer.name, buffer.value});
+  return tensors;
+}
+
 std::vector<WeightTensor> Decoder::stored_tensors() const {
   std::vector<WeightTensor> tensors;
   for (const UnitPtr& unit : units_) {
-    for (const Parameter& parameter : unit->parameters()) {
-      tensors.push_back({parameter.spec.name, parameter.master.detach()});
-    }
-    for (const Buffer& buffer : unit->buffers()) tensors.push_back({buffer.name, buffer.value});
+    for (WeightTensor& tensor : ballast::stored_tensors(*unit)) tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
@@ -60,15 +74,24 @@ at::Tensor Decoder::embed(const BatchContext& batch) {
   return dropout(stream_BTD, spec_.dropout_rate, batch, /*layer=*/-1, /*place=*/0);
 }
 
-at::Tensor Decoder::hidden_states(const BatchContextPtr& batch, LayerStats& stats, const LayerObserver& observer) {
-  at::Tensor stream = embed(*batch);
+at::Tensor Decoder::selection_bias(size_t layer) const {
+  const Slot slot = blocks_[layer]->selection_bias();
+  return slot < 0 ? at::Tensor() : units_[1 + layer]->buffers()[static_cast<size_t>(slot)].value;
+}
+
+HiddenStates Decoder::hidden_states(const BatchContextPtr& batch, LayerStats& stats, const LayerObserver& observer) {
+  HiddenStates hidden{.stream_BTD = embed(*batch), .auxiliary = {}};
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block* block = blocks_[i].get();
     const UnitPtr& unit = units_[1 + i];
     // Captures pointers only: the body lives as long as the graph. `stats` is touched in the counting run alone.
     const auto body = [block, unit = unit.get(), batch, sink = &stats](const std::vector<at::Tensor>& inputs,
                                                                        BlockPass& pass) {
-      BlockContext context{.layer = block->layer(), .batch = *batch, .pass = pass, .buffers = unit->buffers()};
+      BlockContext context{.layer = block->layer(),
+                           .batch = *batch,
+                           .pass = pass,
+                           .buffers = unit->buffers(),
+                           .stats = pass.counts() ? sink : nullptr};
       std::vector<at::Tensor> outputs = {block->forward({inputs[0]}, unit->gather(), context).stream};
       for (const AuxiliaryTerm& term : context.terms) {
         if (pass.counts()) sink->add(block->layer(), term.kind, term.value);
@@ -76,10 +99,17 @@ at::Tensor Decoder::hidden_states(const BatchContextPtr& batch, LayerStats& stat
       }
       return outputs;
     };
-    stream = run_block(body, {stream}, options_.rematerializes, options_.kept)[0];
-    if (observer) observer(static_cast<int64_t>(i), stream);
+    const std::vector<at::Tensor> outputs =
+        run_block(body, {hidden.stream_BTD}, options_.rematerializes, options_.kept);
+    const std::vector<LayerStatKind> kinds = block->term_kinds();
+    BALLAST_CHECK(outputs.size() == 1 + kinds.size(), "a layer did not give the terms it promised");
+    hidden.stream_BTD = outputs[0];
+    for (size_t term = 0; term < kinds.size(); ++term) {
+      hidden.auxiliary.add(term_name(kinds[term]), outputs[1 + term]);
+    }
+    if (observer) observer(static_cast<int64_t>(i), hidden.stream_BTD);
   }
-  return stream;
+  return hidden;
 }
 
 std::pair<at::Tensor, at::Tensor> Decoder::head_inputs(const at::Tensor& hidden_BTD) {
@@ -91,9 +121,8 @@ std::pair<at::Tensor, at::Tensor> Decoder::head_inputs(const at::Tensor& hidden_
   return {normed_BTD.flatten(0, 1), head_VD};
 }
 
-DecoderLoss Decoder::loss(const at::Tensor& hidden_BTD, const BatchContext& batch, const StepDivisors& divisors,
-                          double z_loss_multiplier) {
-  const auto [normed_ND, head_VD] = head_inputs(hidden_BTD);
+DecoderLoss Decoder::loss(const HiddenStates& hidden, const BatchContext& batch, double z_loss_multiplier) {
+  const auto [normed_ND, head_VD] = head_inputs(hidden.stream_BTD);
   CrossEntropyOptions options;
   options.z_loss_multiplier = z_loss_multiplier;
   options.soft_cap = spec_.final_logits_soft_cap;
@@ -103,10 +132,11 @@ DecoderLoss Decoder::loss(const at::Tensor& hidden_BTD, const BatchContext& batc
   options.rows = batch.rows;
   options.length = batch.length;
   const at::ScalarType type = precision_.master == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor weight_N = batch.counts_N.to(type).mul_(divisors.per_loss_token());
+  const at::Tensor weight_N = batch.counts_N.to(type).mul_(batch.divisors.per_loss_token());
   CrossEntropyResult result = fused_cross_entropy(normed_ND, head_VD, batch.target_N, weight_N, options);
   DecoderLoss loss;
   loss.terms.add("lm_loss", std::move(result.loss));
+  for (const LossTerm& term : hidden.auxiliary.terms()) loss.terms.add(term.name, term.share);
   loss.ce_N = std::move(result.ce_N);
   loss.z_N = std::move(result.z_N);
   return loss;

@@ -35,6 +35,15 @@ struct WeightTensor {
   at::Tensor tensor;
 };
 
+/// What the layers make of a micro-batch.
+struct HiddenStates {
+  at::Tensor stream_BTD;  ///< residual stream after the last layer, before the final norm
+  LossTerms auxiliary;    ///< terms of the objective that layers formed: moe_lb_loss, router_z_loss
+};
+
+/// What weight files hold of a unit: masters, then buffers. The memory is the unit's.
+std::vector<WeightTensor> stored_tensors(const ParameterUnit& unit);
+
 /// The loss of one micro-batch.
 struct DecoderLoss {
   LossTerms terms;
@@ -52,17 +61,18 @@ class Decoder {
   const at::Device& device() const { return device_; }
   /// Embedding, one unit a layer, head: all parameters, each once.
   const std::vector<UnitPtr>& units() const { return units_; }
-  /// What weight files hold: masters and buffers, unit by unit. The memory is the decoder's: after writing into it call
-  /// drop_copies() of the units.
+  /// stored_tensors() of all units. The memory is the decoder's: after writing into it call drop_copies() of the units.
   std::vector<WeightTensor> stored_tensors() const;
 
-  /// Residual stream after the last layer, before the final norm, [B, T, D].
-  at::Tensor hidden_states(const BatchContextPtr& batch, LayerStats& stats, const LayerObserver& observer = {});
+  /// The router's selection bias [E] of a layer, undefined where it has none. The memory is the decoder's.
+  at::Tensor selection_bias(size_t layer) const;
 
-  /// Cross-entropy and z-loss of the counted tokens, each divided by the step's divisor. Under grad mode the terms
-  /// carry gradients to the units' sinks; call backward() on terms.objective(). Without grad mode nothing is kept.
-  DecoderLoss loss(const at::Tensor& hidden_BTD, const BatchContext& batch, const StepDivisors& divisors,
-                   double z_loss_multiplier);
+  HiddenStates hidden_states(const BatchContextPtr& batch, LayerStats& stats, const LayerObserver& observer = {});
+
+  /// Cross-entropy and z-loss of the counted tokens, each divided by the step's divisor, and what the layers added.
+  /// Under grad mode the terms carry gradients to the units' sinks; call backward() on terms.objective(). Without grad
+  /// mode nothing is kept.
+  DecoderLoss loss(const HiddenStates& hidden, const BatchContext& batch, double z_loss_multiplier);
 
   /// All logits, [B, T, V] fp32: for probes of small models only; training never makes this tensor.
   at::Tensor logits(const at::Tensor& hidden_BTD);

@@ -6,13 +6,14 @@
 
 namespace ballast {
 
-DenseFfn::DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& builder) : spec_(spec) {
-  if (spec.is_gated) gate_ = builder.matrix("mlp.gate_proj", spec.mlp_dim, emb_dim);
-  up_ = builder.matrix("mlp.up_proj", spec.mlp_dim, emb_dim);
-  down_ = builder.matrix("mlp.down_proj", emb_dim, spec.mlp_dim);
-  gate_bias_ = builder.bias("mlp.gate_proj", spec.mlp_dim, spec.has_bias && spec.is_gated);
-  up_bias_ = builder.bias("mlp.up_proj", spec.mlp_dim, spec.has_bias);
-  down_bias_ = builder.bias("mlp.down_proj", emb_dim, spec.has_bias);
+DenseFfn::DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& builder, const std::string& module)
+    : spec_(spec) {
+  if (spec.is_gated) gate_ = builder.matrix(module + ".gate_proj", spec.mlp_dim, emb_dim);
+  up_ = builder.matrix(module + ".up_proj", spec.mlp_dim, emb_dim);
+  down_ = builder.matrix(module + ".down_proj", emb_dim, spec.mlp_dim);
+  gate_bias_ = builder.bias(module + ".gate_proj", spec.mlp_dim, spec.has_bias && spec.is_gated);
+  up_bias_ = builder.bias(module + ".up_proj", spec.mlp_dim, spec.has_bias);
+  down_bias_ = builder.bias(module + ".down_proj", emb_dim, spec.has_bias);
 }
 
 at::Tensor DenseFfn::forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext& context) const {
@@ -26,13 +27,10 @@ at::Tensor DenseFfn::forward(const at::Tensor& x_BTD, const UnitWeights& weights
     });
   }
   const Projection gate{weight_at(weights, gate_), weight_at(weights, gate_bias_)};
-  auto inner_BTF = context.pass.named({NamedTensor::kMlpwi0, NamedTensor::kMlpwi1},
-                                      [&](const auto& given) { return linear_group(x_BTD, {gate, up}, given); });
-  if (const double limit = spec_.activation_limit; limit > 0) {
-    inner_BTF = {at::clamp_max(inner_BTF[0], limit), at::clamp(inner_BTF[1], -limit, limit)};
-  }
+  const auto inner_BTF = context.pass.named({NamedTensor::kMlpwi0, NamedTensor::kMlpwi1},
+                                            [&](const auto& given) { return linear_group(x_BTD, {gate, up}, given); });
   return context.output(NamedTensor::kMlpwo, x_BTD, [&](const auto& given) -> BlockPass::Tensors {
-    return {gated_linear(inner_BTF[0], inner_BTF[1], spec_.activation, down, down_bias, given)};
+    return {gated_linear(inner_BTF[0], inner_BTF[1], spec_.activation, down, down_bias, given, spec_.activation_limit)};
   });
 }
 

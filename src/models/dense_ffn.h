@@ -6,11 +6,11 @@
 
 namespace ballast {
 
-/// mlp.{gate,up,down}_proj: down(act(gate(x)) * up(x)), without a gate down(act(up(x))). Gate and up may be
+/// <module>.{gate,up,down}_proj: down(act(gate(x)) * up(x)), without a gate down(act(up(x))). Gate and up may be
 /// clipped first.
 class DenseFfn final : public Ffn {
  public:
-  DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& builder);
+  DenseFfn(const DenseFfnSpec& spec, int64_t emb_dim, UnitBuilder& builder, const std::string& module = "mlp");
   at::Tensor forward(const at::Tensor& x_BTD, const UnitWeights& weights, BlockContext& context) const override;
 
  private:

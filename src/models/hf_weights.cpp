@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/hf_weights.h"
 
+#include <map>
+
 #include "errors/log.h"
 #include "files/safetensors.h"
+#include "models/hf_layout.h"
 #include "models/weight_fit.h"
 #include "tensor/stored_tensor.h"
 
@@ -29,7 +32,9 @@ bool is_ignorable(const std::string& name, const DecoderSpec& spec) {
 }  // namespace
 
 void check_hf_weights(const Decoder& decoder, const SafetensorsFolder& weights, const std::string& folder) {
-  WeightFit fit(decoder.stored_tensors(), [&](const std::string& name) { return weights.find(name); });
+  std::vector<StoredTensor> wanted;
+  for (const HfTensor& tensor : hf_layout(decoder)) wanted.push_back({.name = tensor.name, .shape = tensor.shape});
+  WeightFit fit(wanted, [&](const std::string& name) { return weights.find(name); });
   std::vector<std::string> ignored;
   for (const std::string& name : weights.names()) {
     if (fit.wants(name)) continue;
@@ -47,8 +52,11 @@ void load_hf_weights(Decoder& decoder, const std::string& folder, const std::str
   const at::NoGradGuard no_grad;
   const SafetensorsFolder weights = open_hf_weights(folder, weights_file);
   check_hf_weights(decoder, weights, folder);
-  for (const auto& [name, tensor] : decoder.stored_tensors()) {
-    tensor.copy_(borrow_stored(weights.at(name), weights.bytes(name)));
+  std::map<std::string, at::Tensor> own;
+  for (const auto& [name, tensor] : decoder.stored_tensors()) own.emplace(name, tensor);
+  for (const HfTensor& tensor : hf_layout(decoder)) {
+    const at::Tensor stored = borrow_stored(weights.at(tensor.name), weights.bytes(tensor.name));
+    for (const HfPart& part : tensor.parts) part.view_of_own(own.at(part.own_name)).copy_(part.view_of_hf(stored));
   }
   for (const UnitPtr& unit : decoder.units()) unit->drop_copies();
 }

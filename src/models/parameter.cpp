@@ -84,7 +84,11 @@ std::vector<at::Tensor> ParameterUnit::full_weights() {
   };
   if (!copies_.empty()) return handles(copies_);
   std::vector<at::Tensor> shards;
-  for (const Parameter& parameter : parameters_) shards.push_back(precision_.weight_copy(parameter.master));
+  Precision wide = precision_;
+  wide.activation = wide.product = precision_.master;
+  for (const Parameter& parameter : parameters_) {
+    shards.push_back((parameter.spec.is_wide ? wide : precision_).weight_copy(parameter.master));
+  }
   std::vector<at::Tensor> weights = world_->gather(shards);
   if (!keeps_copies_) return weights;
   copies_ = std::move(weights);

@@ -28,6 +28,7 @@ struct ParameterSpec {
   std::vector<int64_t> shape;  ///< matrices are [out, in]
   Initializer initializer = Initializer::kFanInTruncated;
   double init_scale = 1.0;  ///< multiplies the variance
+  bool is_wide = false;     ///< read in the master's type, rounded to `weight_dtype` only: routers
 };
 
 /// One parameter of this rank.

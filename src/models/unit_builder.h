@@ -26,12 +26,12 @@ class UnitBuilder {
   UnitBuilder(std::string prefix, double init_scale) : prefix_(std::move(prefix)), init_scale_(init_scale) {}
 
   /// `<prefix><module>.weight`, [out, in].
-  Slot matrix(const std::string& module, int64_t out, int64_t in) {
-    return add(module + ".weight", {out, in}, Initializer::kFanInTruncated);
+  Slot matrix(const std::string& module, int64_t out, int64_t in, bool is_wide = false) {
+    return add(module + ".weight", {out, in}, Initializer::kFanInTruncated, init_scale_, is_wide);
   }
   /// `<prefix><module>.bias`, [out]; no parameter when `exists` is false.
-  Slot bias(const std::string& module, int64_t out, bool exists) {
-    return exists ? add(module + ".bias", {out}, Initializer::kZeros) : -1;
+  Slot bias(const std::string& module, int64_t out, bool exists, bool is_wide = false) {
+    return exists ? add(module + ".bias", {out}, Initializer::kZeros, init_scale_, is_wide) : -1;
   }
   /// `<prefix><norm.name>.weight`, [width]; no parameter for an absent norm or one without a weight.
   Slot norm(const NormSpec& norm, int64_t width) {
@@ -40,7 +40,12 @@ class UnitBuilder {
                norm.form == NormForm::kOnePlusScale ? Initializer::kZeros : Initializer::kOnes);
   }
   Slot add(const std::string& name, std::vector<int64_t> shape, Initializer initializer) {
-    specs_.push_back({prefix_ + name, std::move(shape), initializer, init_scale_});
+    return add(name, std::move(shape), initializer, init_scale_);
+  }
+  /// The same with a variance scale of its own; `is_wide` as in ParameterSpec.
+  Slot add(const std::string& name, std::vector<int64_t> shape, Initializer initializer, double init_scale,
+           bool is_wide = false) {
+    specs_.push_back({prefix_ + name, std::move(shape), initializer, init_scale, is_wide});
     return static_cast<Slot>(specs_.size()) - 1;
   }
 

@@ -9,6 +9,7 @@
 #include "files/atomic_file.h"
 #include "models/checkpoint_weights.h"
 #include "models/decoder.h"
+#include "models/hf_layout.h"
 #include "models/hf_weights.h"
 #include "models/weight_fit.h"
 #include "tensor/stored_tensor.h"
@@ -24,41 +25,75 @@ Decoder shape_decoder(const DecoderSpec& spec) {
   return Decoder(spec, precision, single_rank_world(), at::Device(at::kMeta), {});
 }
 
-/// What stands on disk for the tensors of `decoder`. Here the names and layouts of the two formats would part: so far
-/// every tensor of every family has the same name and shape in both.
-template <class Find>
-std::vector<StoredTensor> tensors_on_disk(const Decoder& decoder, const Find& find) {
-  std::vector<StoredTensor> tensors;
-  for (const WeightTensor& wanted : decoder.stored_tensors()) tensors.push_back(find(wanted.name));
-  return tensors;
-}
-
+/// A folder as it is.
 class HfWeightFiles : public WeightFiles {
  public:
   HfWeightFiles(SafetensorsFolder folder, std::vector<StoredTensor> tensors)
       : WeightFiles(std::move(tensors)), folder_(std::move(folder)) {}
-  at::Tensor read(const StoredTensor& tensor) const override {
-    return borrow_stored(tensor, folder_.bytes(tensor.name));
-  }
+  at::Tensor read(const StoredTensor& tensor) const override { return stored(tensor.name); }
+
+ protected:
+  at::Tensor stored(const std::string& name) const { return borrow_stored(folder_.at(name), folder_.bytes(name)); }
 
  private:
   SafetensorsFolder folder_;
 };
 
-class CheckpointWeightFiles : public WeightFiles {
+/// A folder's weights as our tensors.
+class HfAsOwnFiles final : public HfWeightFiles {
  public:
-  CheckpointWeightFiles(const CheckpointReader& reader, std::vector<StoredTensor> tensors)
-      : WeightFiles(std::move(tensors)), reader_(reader) {}
+  HfAsOwnFiles(SafetensorsFolder folder, std::vector<StoredTensor> tensors, const std::vector<HfTensor>& layout)
+      : HfWeightFiles(std::move(folder), std::move(tensors)) {
+    for (const HfTensor& tensor : layout) {
+      for (const HfPart& part : tensor.parts) pieces_[part.own_name].emplace_back(tensor.name, part);
+    }
+  }
   at::Tensor read(const StoredTensor& tensor) const override {
-    const at::Tensor values = at::empty(tensor.shape, at::TensorOptions().dtype(tensor_type(tensor)));
+    const auto& pieces = pieces_.at(tensor.name);
+    const auto& [first_name, first] = pieces.front();
+    if (first.is_whole()) return stored(first_name);
+    const at::Tensor own = at::empty(tensor.shape, at::TensorOptions().dtype(tensor_type(tensor)));
+    for (const auto& [name, part] : pieces) part.view_of_own(own).copy_(part.view_of_hf(stored(name)));
+    return own;
+  }
+
+ private:
+  std::map<std::string, std::vector<std::pair<std::string, HfPart>>> pieces_;  // by the name of our tensor
+};
+
+/// A checkpoint's weights as the tensors of a folder. Tensors that follow one another and are made of the same ones of
+/// ours cost one read of those.
+class CheckpointAsHfFiles final : public WeightFiles {
+ public:
+  CheckpointAsHfFiles(const CheckpointReader& reader, std::vector<StoredTensor> tensors,
+                      const std::vector<HfTensor>& layout)
+      : WeightFiles(std::move(tensors)), reader_(reader) {
+    for (const HfTensor& tensor : layout) layout_.emplace(tensor.name, tensor);
+  }
+  at::Tensor read(const StoredTensor& tensor) const override {
+    const HfTensor& wanted = layout_.at(tensor.name);
+    std::map<std::string, at::Tensor> own;
+    for (const HfPart& part : wanted.parts) {
+      const auto held = held_.find(part.own_name);
+      own.emplace(part.own_name, held != held_.end() ? held->second : read_own(part.own_name));
+    }
+    held_ = std::move(own);
+    return assemble(wanted, [&](const std::string& name) { return held_.at(name); });
+  }
+
+ private:
+  at::Tensor read_own(const std::string& name) const {
+    const ManifestTensor& entry = *reader_.find(name);
+    const at::Tensor values = at::empty(entry.tensor.shape, at::TensorOptions().dtype(tensor_type(entry.tensor)));
     TensorReads reads;
-    reads.add(*reader_.find(tensor.name), values);
+    reads.add(entry, values);
     reads.run(reader_);
     return values;
   }
 
- private:
   const CheckpointReader& reader_;
+  std::map<std::string, HfTensor> layout_;
+  mutable std::map<std::string, at::Tensor> held_;  // what the tensor read last is made of
 };
 
 bool is_floating(const StoredTensor& tensor) {
@@ -104,8 +139,16 @@ std::unique_ptr<WeightFiles> open_hf_weight_files(const fs::path& folder, const 
   const Decoder decoder = shape_decoder(spec);
   SafetensorsFolder weights = open_hf_weights(folder);
   check_hf_weights(decoder, weights, folder.string());
-  std::vector<StoredTensor> tensors = tensors_on_disk(decoder, [&](const auto& name) { return weights.at(name); });
-  return std::make_unique<HfWeightFiles>(std::move(weights), std::move(tensors));
+  const std::vector<HfTensor> layout = hf_layout(decoder);
+  std::map<std::string, StoredType> types;
+  for (const HfTensor& tensor : layout) {
+    for (const HfPart& part : tensor.parts) types.emplace(part.own_name, weights.at(tensor.name).type);
+  }
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, tensor] : decoder.stored_tensors()) {
+    tensors.push_back({.name = name, .type = types.at(name), .shape = tensor.sizes().vec()});
+  }
+  return std::make_unique<HfAsOwnFiles>(std::move(weights), std::move(tensors), layout);
 }
 
 std::unique_ptr<WeightFiles> open_hf_weight_files(const fs::path& folder) {
@@ -120,8 +163,13 @@ std::unique_ptr<WeightFiles> open_hf_weight_files(const fs::path& folder) {
 std::unique_ptr<WeightFiles> open_checkpoint_weight_files(const CheckpointReader& reader, const DecoderSpec& spec) {
   const Decoder decoder = shape_decoder(spec);
   check_checkpoint_weights(decoder, reader);
-  return std::make_unique<CheckpointWeightFiles>(
-      reader, tensors_on_disk(decoder, [&](const auto& name) { return reader.find(name)->tensor; }));
+  const std::vector<HfTensor> layout = hf_layout(decoder);
+  std::vector<StoredTensor> tensors;
+  for (const HfTensor& tensor : layout) {
+    const StoredType type = reader.find(tensor.parts[0].own_name)->tensor.type;
+    tensors.push_back({.name = tensor.name, .type = type, .shape = tensor.shape});
+  }
+  return std::make_unique<CheckpointAsHfFiles>(reader, std::move(tensors), layout);
 }
 
 uint64_t write_hf_weights(const fs::path& folder, const WeightFiles& weights, const HfWriteOptions& options) {
@@ -161,11 +209,14 @@ std::vector<SnapshotTensor> master_tensors(const WeightFiles& weights) {
     SnapshotTensor master{.tensor = as_type(tensor, StoredType::kF32), .bytes = {}, .owner = nullptr};
     const auto width = static_cast<size_t>(stored_type_bytes(master.tensor.type));
     const at::ScalarType type = tensor_type(master.tensor);
-    master.make = [&weights, &tensor, width, type](size_t offset, std::span<std::byte> chunk) {
+    // Chunks of a tensor come in order; what they are cut from is read once.
+    const auto whole = std::make_shared<at::Tensor>();
+    master.make = [&weights, &tensor, width, type, whole](size_t offset, std::span<std::byte> chunk) {
       const auto begin = static_cast<int64_t>(offset / width);
       const auto count = static_cast<int64_t>(chunk.size() / width);
-      at::from_blob(chunk.data(), {count}, at::TensorOptions().dtype(type))
-          .copy_(weights.read(tensor).flatten().narrow(0, begin, count));
+      if (!whole->defined()) *whole = weights.read(tensor).flatten();
+      at::from_blob(chunk.data(), {count}, at::TensorOptions().dtype(type)).copy_(whole->narrow(0, begin, count));
+      if (begin + count == tensor.num_elements()) whole->reset();
     };
     masters.push_back(std::move(master));
   }

@@ -32,11 +32,13 @@ class WeightFiles {
   std::vector<StoredTensor> tensors_;
 };
 
-/// The tensors of a Hugging Face folder that the model has. @throws CheckpointError as check_hf_weights()
+/// The weights of a Hugging Face folder as a checkpoint names and packs them. @throws CheckpointError as
+/// check_hf_weights()
 std::unique_ptr<WeightFiles> open_hf_weight_files(const std::filesystem::path& folder, const DecoderSpec& spec);
 /// All tensors of a folder, whatever the model.
 std::unique_ptr<WeightFiles> open_hf_weight_files(const std::filesystem::path& folder);
-/// Parameters and buffers of a checkpoint, which must outlive the result; moments stay behind.
+/// Parameters and buffers of a checkpoint as a Hugging Face folder names them. The checkpoint must outlive the result;
+/// moments stay behind.
 /// @throws CheckpointError as check_checkpoint_weights()
 std::unique_ptr<WeightFiles> open_checkpoint_weight_files(const CheckpointReader& reader, const DecoderSpec& spec);
 

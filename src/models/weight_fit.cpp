@@ -8,7 +8,7 @@
 namespace ballast {
 namespace {
 
-std::string shape_text(at::IntArrayRef shape) {
+std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
   return text + "]";
@@ -24,15 +24,15 @@ std::string listed(const std::string& title, const std::vector<std::string>& nam
   return text + (names.size() > kShown ? ", ..." : "") + ". ";
 }
 
-WeightFit::WeightFit(const std::vector<WeightTensor>& wanted,
+WeightFit::WeightFit(const std::vector<StoredTensor>& wanted,
                      const std::function<const StoredTensor*(const std::string&)>& find) {
-  for (const auto& [name, tensor] : wanted) {
-    wanted_.insert(name);
-    const StoredTensor* stored = find(name);
+  for (const StoredTensor& tensor : wanted) {
+    wanted_.insert(tensor.name);
+    const StoredTensor* stored = find(tensor.name);
     if (stored == nullptr) {
-      missing_.push_back(name);
-    } else if (tensor.sizes() != stored->shape) {
-      misshaped_.push_back(name + " " + shape_text(stored->shape) + " instead of " + shape_text(tensor.sizes()));
+      missing_.push_back(tensor.name);
+    } else if (tensor.shape != stored->shape) {
+      misshaped_.push_back(tensor.name + " " + shape_text(stored->shape) + " instead of " + shape_text(tensor.shape));
     }
   }
 }

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "files/safetensors.h"
-#include "models/decoder.h"
 
 namespace ballast {
 
 class WeightFit {
  public:
   /// @param find  the file's tensor of a name; null: there is none
-  WeightFit(const std::vector<WeightTensor>& wanted,
+  /// @param wanted  names and shapes
+  WeightFit(const std::vector<StoredTensor>& wanted,
             const std::function<const StoredTensor*(const std::string&)>& find);
   bool wants(const std::string& name) const { return wanted_.contains(name); }
   void add_unexpected(const std::string& name) { unexpected_.push_back(name); }

@@ -9,8 +9,8 @@
 
 #include <vector>
 
+#include "ops/activation.h"
 #include "ops/expert_plan.h"
-#include "spec/decoder_spec.h"
 
 namespace ballast {
 
@@ -20,14 +20,8 @@ struct ExpertWeights {
   at::Tensor gate_bias_EF, up_bias_EF, down_bias_ED;  ///< all undefined: no biases
 };
 
-/// product = act(min(gate, limit)) * (clip(up, -limit, limit) + up_offset); act(g) = g * sigmoid(alpha * g) for kSilu.
-/// A gradient passes where the value lies on the limit, as in torch's clamp.
-struct ExpertForm {
-  Activation activation = Activation::kSilu;
-  double limit = 0;  ///< 0: off
-  double alpha = 1;  ///< other than 1 with kSilu only
-  double up_offset = 0;
-};
+/// What an expert makes of gate and up.
+using ExpertForm = GatedForm;
 
 /// What expert_ffn() returns.
 struct ExpertOutputs {

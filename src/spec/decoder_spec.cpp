@@ -215,6 +215,11 @@ DecoderSpec make_decoder_spec(const Config& config) {
   return spec;
 }
 
+int64_t count_moe_layers(const DecoderSpec& spec) {
+  return std::count_if(spec.layers.begin(), spec.layers.end(),
+                       [](const LayerSpec& layer) { return std::holds_alternative<MoeFfnSpec>(layer.ffn); });
+}
+
 int64_t count_parameters(const DecoderSpec& spec) {
   int64_t count = spec.vocab_size * spec.emb_dim * (spec.is_head_tied ? 1 : 2);
   count += count_norm(spec.final_norm, spec.emb_dim);

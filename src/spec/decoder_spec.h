@@ -197,6 +197,9 @@ DecoderSpec make_decoder_spec(const Config& config);
 /// rotary_dim/2 angles per unit of position, in double. Formulas: docs/hf_config.md.
 std::vector<double> rope_frequencies(const RopeSpec& rope);
 
+/// Layers whose feed-forward part has routed experts.
+int64_t count_moe_layers(const DecoderSpec& spec);
+
 /// Number of elements of all parameters.
 int64_t count_parameters(const DecoderSpec& spec);
 

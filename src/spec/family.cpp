@@ -10,8 +10,8 @@ namespace ballast {
 
 namespace {
 
-ExpertForm mixtral_experts() {
-  ExpertForm form;
+FamilyExperts mixtral_experts() {
+  FamilyExperts form;
   form.names.router = "block_sparse_moe.gate";
   form.names.experts = "block_sparse_moe.experts";
   form.names.gate = "w1";
@@ -20,8 +20,8 @@ ExpertForm mixtral_experts() {
   return form;
 }
 
-ExpertForm gpt_oss_experts() {
-  ExpertForm form;
+FamilyExperts gpt_oss_experts() {
+  FamilyExperts form;
   form.names.storage = ExpertStorage::kFusedInterleaved;
   form.names.router = "mlp.router";
   form.activation_alpha = 1.702;

@@ -17,7 +17,7 @@ enum class BlockForm {
 };
 
 /// Experts of a family: their names in a Hugging Face folder and what no key says of their computation.
-struct ExpertForm {
+struct FamilyExperts {
   ExpertNames names = {};
   double activation_alpha = 1;      ///< MoeFfnSpec's, where mlp_activations_alpha is 0
   double up_offset = 0;             ///< MoeFfnSpec's
@@ -32,7 +32,7 @@ struct Family {
   QkNormKind qk_norm = QkNormKind::kPerHead;  ///< the kind that use_qk_norm=true asks for
   bool rotates_in_fp32 = false;               ///< RopeSpec::multiplies_in_fp32
   int64_t full_attention_period = 0;  ///< n: layer i sees everything iff (i+1) % n = 0, the others slide; 0: no pattern
-  ExpertForm experts = {};
+  FamilyExperts experts = {};
 };
 
 /// Every family, in the order of the documentation.

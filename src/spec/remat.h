@@ -21,7 +21,7 @@ enum class NamedTensor {
   kMlpwo,      ///< down
   kMoeMlpwi0,  ///< gate of the routed experts
   kMoeMlpwi1,  ///< up of the routed experts
-  kMoeMlpwo,   ///< down of the routed experts
+  kMoeMlpwo,   ///< output of the routed experts, summed over a token's choices
 };
 
 using NamedTensors = std::set<NamedTensor>;

@@ -18,11 +18,11 @@ EvalTotals evaluate(Decoder& decoder, BatchSource& source, const World& world, c
     const std::optional<HostBatch> batch = source.next();
     if (!batch) break;
     const std::vector<MicroBatch> parts = split_batch(*batch, 1, options.batch_rows, AccumulationSplit::kContiguous);
+    const StepDivisors divisors = step_divisors(parts, decoder.spec().moe, world);
     const BatchContextPtr context = make_batch_context(parts[0].batch, parts[0].instances, decoder.spec(),
-                                                       decoder.precision(), RunPosition{}, decoder.device());
+                                                       decoder.precision(), RunPosition{}, divisors, decoder.device());
     LayerStats stats;
-    const DecoderLoss loss = decoder.loss(decoder.hidden_states(context, stats), *context, step_divisors(parts, world),
-                                          options.z_loss_multiplier);
+    const DecoderLoss loss = decoder.loss(decoder.hidden_states(context, stats), *context, options.z_loss_multiplier);
     std::vector<double> sums = {loss.ce_N.sum(at::kDouble).item<double>(), loss.z_N.sum(at::kDouble).item<double>(),
                                 static_cast<double>(parts[0].batch.loss_tokens())};
     world.sum_over_data(sums);

@@ -84,6 +84,7 @@ StepOptions step_options(const Config& config) {
       config.gradient_accumulation_split == "contiguous" ? AccumulationSplit::kContiguous : AccumulationSplit::kStrided;
   options.z_loss_multiplier = config.z_loss_multiplier;
   options.gradient_clipping_threshold = config.gradient_clipping_threshold;
+  options.logs_bias_norms = config.log_moe_bias_norms;
   options.records_activations = config.record_internal_nn_metrics == 1;
   options.schedule = schedule_spec(config);
   options.rounds_gradients = config.grad_dtype == "bfloat16";

@@ -8,28 +8,41 @@
 
 namespace ballast {
 
-StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const World& world) {
-  std::vector<double> sums = {0};
-  for (const MicroBatch& micro_batch : micro_batches) sums[0] += static_cast<double>(micro_batch.batch.loss_tokens());
+StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const MoeTraining& moe, const World& world) {
+  std::vector<double> sums(3, 0.0);
+  for (const MicroBatch& micro_batch : micro_batches) {
+    const StepDivisors own = divisors_of(micro_batch.batch, micro_batch.instances, moe);
+    sums[0] += own.loss_tokens;
+    sums[1] += own.routed_tokens;
+    sums[2] += own.balance_groups;
+  }
   world.sum_over_data(sums);
-  return {.loss_tokens = sums[0], .micro_batches = static_cast<int64_t>(micro_batches.size()) * world.data_size()};
+  return {.loss_tokens = sums[0],
+          .routed_tokens = sums[1],
+          .balance_groups = sums[2],
+          .micro_batches = static_cast<int64_t>(micro_batches.size()) * world.data_size()};
 }
 
 TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options)
-    : decoder_(decoder), world_(std::move(world)), options_(options), optimizer_(make_optimizer(options.optimizer)) {
+    : decoder_(decoder),
+      world_(std::move(world)),
+      options_(options),
+      optimizer_(make_optimizer(options.optimizer)),
+      experts_(decoder) {
   if (options.spike_guard) spike_guard_.emplace(*options.spike_guard);
 }
 
 StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   const std::vector<MicroBatch> micro_batches =
       split_batch(batch, options_.gradient_accumulation_steps, options_.micro_batch_rows, options_.split);
-  const StepDivisors divisors = step_divisors(micro_batches, *world_);
+  const StepDivisors divisors = step_divisors(micro_batches, decoder_.spec().moe, *world_);
   std::vector<double> sums(3, 0.0);  // objective, cross-entropy, z-loss
   ActivationSums activations;
+  experts_.start();
   for (const MicroBatch& micro_batch : micro_batches) {
     const BatchContextPtr context =
         make_batch_context(micro_batch.batch, micro_batch.instances, decoder_.spec(), decoder_.precision(),
-                           {.seed = options_.seed, .step = step, .is_training = true}, decoder_.device());
+                           {.seed = options_.seed, .step = step, .is_training = true}, divisors, decoder_.device());
     LayerStats stats;
     // The decoder shows each layer's output once; a second run of the block in the backward pass does not come by here.
     LayerObserver observer;
@@ -37,8 +50,9 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
       observer = [&](int64_t layer, const at::Tensor& stream_BTD) { add_activation_stats(stats, layer, stream_BTD); };
     }
     const DecoderLoss loss =
-        decoder_.loss(decoder_.hidden_states(context, stats, observer), *context, divisors, options_.z_loss_multiplier);
+        decoder_.loss(decoder_.hidden_states(context, stats, observer), *context, options_.z_loss_multiplier);
     activations.add(stats);
+    experts_.add(stats);
     const at::Tensor objective = loss.terms.objective();
     objective.backward();
     sums[0] += objective.item<double>();
@@ -46,6 +60,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
     sums[2] += loss.z_N.sum(at::kDouble).item<double>();
   }
   world_->sum_over_data(sums);
+  experts_.sum(*world_);
   if (options_.rounds_gradients) round_gradients();
   StepNumbers numbers;
   numbers.step = step;
@@ -56,6 +71,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   std::vector<double> activation_sums = activations.values();
   if (options_.records_activations) world_->sum_over_data(activation_sums);
   numbers.more = activations.tagged(activation_sums, divisors.micro_batches);
+  experts_.fill(numbers);
   numbers.raw_grad_norm = global_norm(trainable(&Parameter::gradient));
   numbers.learning_rate = learning_rate_at(options_.schedule, step);
   return numbers;
@@ -87,6 +103,10 @@ void TrainStep::update(StepNumbers& numbers) {
   const double param_squares = optimizer_->step(slots, numbers.learning_rate, factor);
   for (const UnitPtr& unit : decoder_.units()) unit->drop_copies();
   if (spike_guard_) numbers.is_step_skipped = false;
+  experts_.update_bias(decoder_.spec().moe.selection_bias_rate);
+  if (options_.logs_bias_norms) {
+    for (const auto& norm : experts_.bias_norms()) numbers.more.push_back(norm);
+  }
   finish(numbers, factor, param_squares);
 }
 

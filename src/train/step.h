@@ -14,6 +14,7 @@
 #include "optim/make_optimizer.h"
 #include "optim/schedule.h"
 #include "optim/spike_guard.h"
+#include "train/expert_balance.h"
 #include "train/micro_batches.h"
 
 namespace ballast {
@@ -29,6 +30,7 @@ struct StepOptions {
   ScheduleSpec schedule{};
   OptimizerOptions optimizer{};
   std::optional<SpikeGuardOptions> spike_guard;  ///< skip_step_on_spikes
+  bool logs_bias_norms = false;                  ///< log_moe_bias_norms, in StepNumbers::more
   bool records_activations = false;              ///< numbers about each layer's output, in StepNumbers::more
 };
 
@@ -39,7 +41,7 @@ class TrainStep {
 
   /// Forward and backward of all micro-batches. Each one's backward runs on its final share of the objective, so the
   /// sinks hold the step's gradient afterwards, fp32 in type. Fills loss, ce_sum, z_sum, target_weight_sum,
-  /// raw_grad_norm and learning_rate.
+  /// raw_grad_norm, learning_rate and what is to be said of the experts.
   StepNumbers accumulate(const HostBatch& batch, int64_t step);
 
   /// Whether the step may be taken: loss and gradient norm are finite and, with a spike guard, its cross-entropy a
@@ -47,16 +49,20 @@ class TrainStep {
   /// step without targets is neither judged nor remembered.
   bool accepts(const StepNumbers& numbers);
 
-  /// Clips, updates and forgets the gradients. Fills grad_norm and param_norm.
+  /// Clips, updates and forgets the gradients, then moves the routers' selection bias. Fills grad_norm,
+  /// param_norm and, with logs_bias_norms, tags of the bias.
   void update(StepNumbers& numbers);
 
   /// The first parameter whose value, else the first whose gradient, holds a NaN or an Inf: "NAME (value)" or
   /// "NAME (gradient)", empty if none does. To be asked between accumulate() and skip().
   std::string first_bad_parameter() const;
 
-  /// Forgets the gradients; weights, moments and their count stay. Marks the step as skipped. Fills param_norm and, if
-  /// the raw norm is finite, grad_norm.
+  /// Forgets the gradients; weights, moments and their count stay, and so does the selection bias. Marks the step as
+  /// skipped. Fills param_norm and, if the raw norm is finite, grad_norm.
   void skip(StepNumbers& numbers);
+
+  /// Expert counts of the last step, with the selection bias after its update. Empty without experts.
+  std::vector<LayerLoad> expert_loads() const { return experts_.loads(); }
 
   Optimizer& optimizer() { return *optimizer_; }
   /// Null without skip_step_on_spikes.
@@ -73,9 +79,10 @@ class TrainStep {
   StepOptions options_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<SpikeGuard> spike_guard_;
+  ExpertBalance experts_;
 };
 
-/// Counted targets of the micro-batches over all ranks: the divisors of their step.
-StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const World& world);
+/// Sums over the micro-batches and all ranks: the divisors of their step.
+StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const MoeTraining& moe, const World& world);
 
 }  // namespace ballast

@@ -142,6 +142,7 @@ bool Trainer::train_one(int64_t step) {
   const Record record = train_record(numbers);
   print(train_line(record, console_));
   writer_.write(record);
+  writer_.write_expert_load(step, step_.expert_loads());
   check_finite(numbers, bad_parameter);
   log_after_progress(data_need_.line(train_source_->tokens_per_second()));
   progress_.update(step + 1, numbers.step_seconds,

@@ -18,10 +18,8 @@ using testing::tiny_spec;
 double run(Decoder& decoder, const HostBatch& batch, double z_loss_multiplier = 1e-2) {
   const BatchContextPtr context = tiny_context(decoder, batch, {.seed = 1, .step = 2, .is_training = true});
   LayerStats stats;
-  const at::Tensor hidden = decoder.hidden_states(context, stats);
-  const at::Tensor objective =
-      decoder.loss(hidden, *context, {.loss_tokens = static_cast<double>(batch.loss_tokens())}, z_loss_multiplier)
-          .terms.objective();
+  const HiddenStates hidden = decoder.hidden_states(context, stats);
+  const at::Tensor objective = decoder.loss(hidden, *context, z_loss_multiplier).terms.objective();
   objective.backward();
   return objective.item<double>();
 }
@@ -80,9 +78,8 @@ TEST(Decoder, GradientsEqualFiniteDifferencesInDouble) {
       const BatchContextPtr context = tiny_context(*decoder, batch);
       LayerStats stats;
       for (const UnitPtr& unit : decoder->units()) unit->drop_copies();
-      const at::Tensor hidden = decoder->hidden_states(context, stats);
-      const StepDivisors divisors{.loss_tokens = static_cast<double>(batch.loss_tokens())};
-      return decoder->loss(hidden, *context, divisors, 1e-2).terms.objective().item<double>();
+      const HiddenStates hidden = decoder->hidden_states(context, stats);
+      return decoder->loss(hidden, *context, 1e-2).terms.objective().item<double>();
     };
     const at::NoGradGuard no_grad;
     for (const UnitPtr& unit : decoder->units()) {
@@ -164,22 +161,21 @@ TEST(Decoder, HeadInFloatReadsWeightsThatAreNotRounded) {
       initialize_parameters(decoder.units(), 7);
       const BatchContextPtr context = tiny_context(decoder, batch);
       LayerStats stats;
-      const at::Tensor hidden = decoder.hidden_states(context, stats);
-      hiddens.push_back(hidden);
-      const auto tokens = static_cast<double>(batch.loss_tokens());
-      losses.push_back(decoder.loss(hidden, *context, {.loss_tokens = tokens}, 0).terms.objective().item<double>());
+      const HiddenStates hidden = decoder.hidden_states(context, stats);
+      hiddens.push_back(hidden.stream_BTD);
+      losses.push_back(decoder.loss(hidden, *context, 0).terms.objective().item<double>());
 
       at::Tensor head =
           is_tied ? decoder.units().front()->parameters()[0].master : decoder.units().back()->parameters()[1].master;
       if (!in_fp32) head = head.to(at::kBFloat16);
-      const at::Tensor wide = hidden.to(at::kFloat);
+      const at::Tensor wide = hidden.stream_BTD.to(at::kFloat);
       const at::Tensor normed = (wide * (wide.square().mean(-1, true) + 1e-5).rsqrt()).to(at::kBFloat16);
       const at::Tensor logits_NV = at::matmul(normed.flatten(0, 1).to(at::kDouble), head.to(at::kDouble).t());
       const at::Tensor ce_N =
           -at::log_softmax(logits_NV, -1).gather(1, context->target_N.unsqueeze(1)).squeeze(1) * context->counts_N;
-      EXPECT_NEAR(losses.back() / (ce_N.sum().item<double>() / tokens), 1.0, 1e-6);
+      EXPECT_NEAR(losses.back() / (ce_N.sum().item<double>() / context->divisors.loss_tokens), 1.0, 1e-6);
       // Without it the probe's logits are rounded to bf16.
-      EXPECT_LE(relative_gap(decoder.logits(hidden).flatten(0, 1), logits_NV), in_fp32 ? 1e-6 : 4e-3);
+      EXPECT_LE(relative_gap(decoder.logits(hidden.stream_BTD).flatten(0, 1), logits_NV), in_fp32 ? 1e-6 : 4e-3);
     }
     EXPECT_TRUE(at::equal(hiddens[0], hiddens[1])) << "only the head is wide";
     EXPECT_GT(std::abs(losses[0] - losses[1]), 1e-6 * losses[0]);

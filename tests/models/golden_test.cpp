@@ -81,13 +81,13 @@ TEST_P(Golden, EqualsTransformers) {
   const HostBatch batch = golden_batch(io);
   const BatchContextPtr context = testing::tiny_context(decoder, batch);
   LayerStats stats;
-  const at::Tensor hidden = decoder.hidden_states(context, stats, [&](int64_t layer, const at::Tensor& stream) {
+  const HiddenStates hidden = decoder.hidden_states(context, stats, [&](int64_t layer, const at::Tensor& stream) {
     const auto expected = io.find("layer_out." + std::to_string(layer));
     if (expected == io.end()) return;
     EXPECT_LE((stream - expected->second).abs().max().item<double>(), kLogitTolerance) << "layer " << layer;
   });
-  const DecoderLoss loss = decoder.loss(hidden, *context, {.loss_tokens = static_cast<double>(batch.loss_tokens())}, 0);
-  EXPECT_LE((decoder.logits(hidden) - io.at("logits")).abs().max().item<double>(), kLogitTolerance);
+  const DecoderLoss loss = decoder.loss(hidden, *context, 0);
+  EXPECT_LE((decoder.logits(hidden.stream_BTD) - io.at("logits")).abs().max().item<double>(), kLogitTolerance);
   const at::Tensor objective = loss.terms.objective();
   EXPECT_NEAR(objective.item<double>(), io.at("loss").item<double>(), kLossTolerance);
   objective.backward();

@@ -16,6 +16,7 @@ namespace {
 
 using testing::tiny_batch;
 using testing::tiny_context;
+using testing::tiny_moe_spec;
 using testing::tiny_spec;
 
 RematPlan plan_of(const std::vector<std::string>& pairs) {
@@ -60,10 +61,8 @@ struct RematRun {
     const HostBatch batch = tiny_batch(3, 12);
     const BatchContextPtr context = tiny_context(*decoder, batch, {.seed = 1, .step = 2, .is_training = true});
     LayerStats stats;
-    const at::Tensor hidden = decoder->hidden_states(context, stats);
-    const at::Tensor objective =
-        decoder->loss(hidden, *context, {.loss_tokens = static_cast<double>(batch.loss_tokens())}, 1e-2)
-            .terms.objective();
+    const HiddenStates hidden = decoder->hidden_states(context, stats);
+    const at::Tensor objective = decoder->loss(hidden, *context, 1e-2).terms.objective();
     objective.backward();
     loss = objective.item<double>();
   }
@@ -88,6 +87,15 @@ std::vector<std::pair<std::string, DecoderSpec>> forms() {
     std::get<AttentionSpec>(layer.mixer).logits_soft_cap = 5;
   }
   all.emplace_back("parallel, plain, soft cap", spec);
+  spec = tiny_moe_spec();
+  auto& routed = std::get<MoeFfnSpec>(spec.layers[0].ffn);
+  routed.shared_dim = 6;
+  routed.has_shared_gate = true;
+  routed.has_bias = routed.router.has_bias = true;
+  routed.latent_dim = 8;
+  spec.layers[1].post_ffn_norm.name = "post_ffn";
+  spec.moe.capacity_factor = 1.0;
+  all.emplace_back("experts", spec);
   for (auto& [name, form] : all) form.dropout_rate = 0.2;
   return all;
 }
@@ -116,6 +124,28 @@ TEST(RematPolicy, LossAndGradientsAreBitEqualToKeepingAll) {
             EXPECT_TRUE(at::equal(parameter.gradient, plain.decoder->units()[u]->parameters()[i].gradient))
                 << form << " " << policy << " " << parameter.spec.name;
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(RematPolicy, KeptProductsOfExpertsLeaveEveryBitAsItIs) {
+  const auto [form, spec] = forms().back();
+  for (const at::ScalarType activation : {at::kFloat, at::kBFloat16}) {
+    RematRun plain(spec, plan_of({"remat_policy=none"}), activation);
+    plain.step();
+    for (const NamedTensors& kept : {NamedTensors{NamedTensor::kMoeMlpwi0},
+                                     {NamedTensor::kMoeMlpwo},
+                                     {NamedTensor::kMoeMlpwi0, NamedTensor::kMoeMlpwi1, NamedTensor::kMoeMlpwo}}) {
+      RematRun run(spec, {.rematerializes = true, .kept = kept}, activation);
+      run.step();
+      EXPECT_EQ(run.loss, plain.loss) << form;
+      for (size_t u = 0; u < run.decoder->units().size(); ++u) {
+        for (size_t i = 0; i < run.decoder->units()[u]->parameters().size(); ++i) {
+          const Parameter& parameter = run.decoder->units()[u]->parameters()[i];
+          EXPECT_TRUE(at::equal(parameter.gradient, plain.decoder->units()[u]->parameters()[i].gradient))
+              << parameter.spec.name;
         }
       }
     }
@@ -174,7 +204,7 @@ int64_t kept_bytes(const DecoderSpec& spec, const RematPlan& plan) {
   const BatchContextPtr context = tiny_context(*run.decoder, batch);
   const int64_t before = memory.live();
   LayerStats stats;
-  const at::Tensor hidden = run.decoder->hidden_states(context, stats);
+  const HiddenStates hidden = run.decoder->hidden_states(context, stats);
   return memory.live() - before;
 }
 

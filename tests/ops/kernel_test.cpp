@@ -154,7 +154,8 @@ double last_places(float value, double exact) {
 
 TEST(GatedActivationKernel, KeepsItsDigitsFromTailToTail) {
   const at::Tensor x = at::linspace(-40, 40, 8001, at::kFloat), one = at::ones_like(x), y = at::empty_like(x);
-  gated_forward(SigmoidGate::kSilu, x.const_data_ptr<float>(), one.const_data_ptr<float>(), y.data_ptr<float>(), 8001);
+  gated_forward({.gate = SigmoidGate::kSilu}, x.const_data_ptr<float>(), one.const_data_ptr<float>(),
+                y.data_ptr<float>(), 8001);
   double worst = 0;
   for (int64_t i = 0; i < x.numel(); ++i) {
     const double v = x.const_data_ptr<float>()[i];
@@ -194,6 +195,25 @@ TEST(GatedLinear, MatchesFp64InKernelTypes) {
         kernel_error(type, [](const auto& in) { return gated_linear(in[0], in[1], Activation::kSilu, in[2], {}); },
                      {normal({3, 11, 37}, 1), normal({3, 11, 37}, 2), normal({20, 37}, 3)}),
         2 * tolerance(type));
+  }
+}
+
+TEST(GatedLinear, WithALimitClipsBothAndPassesGradientsOnIt) {
+  const Tensors inputs = {normal({3, 11, 37}, 1), normal({3, 11, 37}, 2), normal({20, 37}, 3)};
+  inputs[0][0][0][0] = inputs[1][0][0][0] = 0.5, inputs[1][0][0][1] = -0.5;
+  for (const Activation kind : {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu}) {
+    const auto limited = [&](const auto& in) { return gated_linear(in[0], in[1], kind, in[2], {}, {}, 0.5); };
+    const auto clamped = [&](const auto& in) {
+      const at::Tensor gate = at::clamp_max(in[0], 0.5), up = at::clamp(in[1], -0.5, 0.5);
+      return at::linear(activation(gate, kind) * up, in[2]);
+    };
+    const ValueAndGradients exact = run_in(at::kDouble, clamped, inputs, at::kFloat);
+    for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+      const ValueAndGradients got = run_in(type, limited, inputs, at::kFloat);
+      const double limit = type == at::kDouble ? 1e-13 : 1e-6;
+      EXPECT_LT(relative_error(got.value, exact.value), limit);
+      for (size_t i = 0; i < 3; ++i) EXPECT_LT(relative_error(got.gradients[i], exact.gradients[i]), limit);
+    }
   }
 }
 

@@ -40,6 +40,22 @@ inline DecoderSpec tiny_spec(bool is_head_tied = false) {
   return spec;
 }
 
+/// The tiny model with five experts in place of each feed-forward layer, two a token, sigmoid scores and a selection
+/// bias.
+inline DecoderSpec tiny_moe_spec() {
+  DecoderSpec spec = tiny_spec();
+  MoeFfnSpec experts;
+  experts.router = {.num_experts = 5, .num_experts_per_tok = 2, .score = RouterScore::kSigmoid};
+  experts.router.scaling_factor = 1.5;
+  experts.router.has_selection_bias = true;
+  experts.mlp_dim = 12;
+  for (LayerSpec& layer : spec.layers) layer.ffn = experts;
+  spec.moe.load_balance_weight = 0.3;
+  spec.moe.router_z_weight = 0.01;
+  spec.moe.selection_bias_rate = 0.01;
+  return spec;
+}
+
 inline Precision test_precision(at::ScalarType type) {
   return {.activation = type, .weight = type, .product = type, .master = type};
 }
@@ -76,7 +92,8 @@ inline HostBatch tiny_batch(int64_t rows, int64_t length, int seed = 0) {
 inline BatchContextPtr tiny_context(const Decoder& decoder, const HostBatch& batch, const RunPosition& position = {}) {
   std::vector<int64_t> instances(static_cast<size_t>(batch.rows));
   std::iota(instances.begin(), instances.end(), 0);
-  return make_batch_context(batch, instances, decoder.spec(), decoder.precision(), position, decoder.device());
+  return make_batch_context(batch, instances, decoder.spec(), decoder.precision(), position,
+                            divisors_of(batch, instances, decoder.spec().moe), decoder.device());
 }
 
 /// Largest |a - b| over the largest |b|.

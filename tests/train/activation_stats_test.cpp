@@ -52,8 +52,9 @@ TEST(ActivationStats, OfAStepAreMeansOverItsMicroBatchesWithAndWithoutRematerial
     for (const MicroBatch& part : split_batch(batch, 2, 0, AccumulationSplit::kStrided)) {
       const at::NoGradGuard no_grad;
       LayerStats stats;
-      const BatchContextPtr context = make_batch_context(part.batch, part.instances, decoder->spec(),
-                                                         decoder->precision(), RunPosition{}, decoder->device());
+      const BatchContextPtr context =
+          make_batch_context(part.batch, part.instances, decoder->spec(), decoder->precision(), RunPosition{},
+                             StepDivisors{}, decoder->device());
       decoder->hidden_states(context, stats, [&](int64_t layer, const at::Tensor& stream_BTD) {
         const at::Tensor flat = stream_BTD.flatten().contiguous();
         const float* x = flat.const_data_ptr<float>();
