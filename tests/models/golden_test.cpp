@@ -9,8 +9,12 @@
 
 #include "config/config.h"
 #include "config/resolve.h"
+#include "losses/load_balance.h"
 #include "models/decoder.h"
+#include "models/hf_layout.h"
 #include "models/hf_weights.h"
+#include "ops/rms_norm.h"
+#include "ops/routing.h"
 #include "support/tiny_model.h"
 #include "tensor/stored_tensor.h"
 
@@ -69,6 +73,21 @@ DecoderSpec golden_spec(const std::string& family) {
   return make_decoder_spec(config_from_pairs({"hf_model_path=" + folder_of(family), "dtype=float32"}, options));
 }
 
+// Experts by their number and the weights in that order, in every layer with experts.
+void expect_choices(const std::map<std::string, at::Tensor>& io, const LayerStats& stats) {
+  at::Tensor order;
+  for (const LayerStat& stat : stats.entries()) {
+    const std::string name = "moe.model.layers." + std::to_string(stat.layer) + ".mlp.experts.topk_";
+    if (stat.kind == LayerStatKind::kChosenExperts) {
+      const auto [sorted, places] = at::sort(stat.value, 1);
+      order = places;
+      EXPECT_TRUE(at::equal(sorted, io.at(name + "idx").to(at::kLong))) << name;
+    } else if (stat.kind == LayerStatKind::kChoiceWeights && io.count(name + "w") > 0) {
+      EXPECT_LE(testing::relative_gap(stat.value.gather(1, order), io.at(name + "w")), 1e-5) << name;
+    }
+  }
+}
+
 class Golden : public ::testing::TestWithParam<GoldenCase> {};
 
 TEST_P(Golden, EqualsTransformers) {
@@ -80,7 +99,7 @@ TEST_P(Golden, EqualsTransformers) {
 
   const HostBatch batch = golden_batch(io);
   const BatchContextPtr context = testing::tiny_context(decoder, batch);
-  LayerStats stats;
+  LayerStats stats(/*keeps_choices=*/true);
   const HiddenStates hidden = decoder.hidden_states(context, stats, [&](int64_t layer, const at::Tensor& stream) {
     const auto expected = io.find("layer_out." + std::to_string(layer));
     if (expected == io.end()) return;
@@ -91,38 +110,115 @@ TEST_P(Golden, EqualsTransformers) {
   const at::Tensor objective = loss.terms.objective();
   EXPECT_NEAR(objective.item<double>(), io.at("loss").item<double>(), kLossTolerance);
   objective.backward();
+  expect_choices(io, stats);
 
   std::ifstream stream(folder_of(golden.family) + "/grad_stats" + suffix + ".json");
   const nlohmann::json stats_json = nlohmann::json::parse(stream);
-  size_t compared = 0;
+  std::map<std::string, const Parameter*> parameters;
   for (const UnitPtr& unit : decoder.units()) {
-    for (const Parameter& parameter : unit->parameters()) {
-      const std::string& name = parameter.spec.name;
-      ASSERT_TRUE(parameter.gradient.defined()) << name;
-      const double norm = parameter.gradient.to(at::kDouble).norm().item<double>();
-      const double expected = stats_json.at(name).at(0).get<double>();
-      EXPECT_NEAR(norm / expected, 1.0, kGradientTolerance) << name;
-      const double along_weight = (parameter.gradient.to(at::kDouble) * parameter.master).sum().item<double>();
-      const double weight_norm = parameter.master.to(at::kDouble).norm().item<double>();
-      EXPECT_NEAR(along_weight, stats_json.at(name).at(2).get<double>(), kGradientTolerance * expected * weight_norm)
-          << name;
-      const auto stored = io.find("grad." + name);
-      if (stored != io.end()) {
-        EXPECT_LE(testing::relative_gap(parameter.gradient, stored->second), kGradientTolerance) << name;
-      }
-      ++compared;
-    }
+    for (const Parameter& parameter : unit->parameters()) parameters[parameter.spec.name] = &parameter;
   }
-  EXPECT_EQ(compared, stats_json.size()) << "every tensor of the checkpoint is compared";
+  const std::vector<HfTensor> layout = hf_layout(decoder);
+  for (const HfTensor& tensor : layout) {
+    const std::string& name = tensor.name;
+    const at::Tensor gradient = assemble(tensor, [&](const auto& own) { return parameters.at(own)->gradient; });
+    const at::Tensor weight = assemble(tensor, [&](const auto& own) { return parameters.at(own)->master.detach(); });
+    const double norm = gradient.to(at::kDouble).norm().item<double>();
+    if (stats_json.at(name).is_null()) {
+      EXPECT_EQ(norm, 0) << name << ": an expert that no token chose";
+      continue;
+    }
+    const double expected = stats_json.at(name).at(0).get<double>();
+    EXPECT_NEAR(norm, expected, kGradientTolerance * expected) << name;
+    const double along_weight = (gradient.to(at::kDouble) * weight).sum().item<double>();
+    const double weight_norm = weight.to(at::kDouble).norm().item<double>();
+    EXPECT_NEAR(along_weight, stats_json.at(name).at(2).get<double>(), kGradientTolerance * expected * weight_norm)
+        << name;
+    const auto stored = io.find("grad." + name);
+    if (stored == io.end()) continue;
+    EXPECT_LE(testing::relative_gap(gradient, stored->second), kGradientTolerance) << name;
+  }
+  EXPECT_EQ(layout.size(), stats_json.size()) << "every tensor of the checkpoint is compared";
+}
+
+/// What the router of a layer reads, found without asking the layer: with experts that give zeros the residual stream
+/// behind the layer is the one before them.
+at::Tensor router_input(const Block& block, const ParameterUnit& unit, const LayerSpec& layer, UnitWeights weights,
+                        const at::Tensor& stream, BlockContext& context) {
+  at::Tensor norm;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const std::string& name = unit.parameters()[i].spec.name;
+    if (name.find("mlp.experts.down_proj") != std::string::npos) weights[i] = at::zeros_like(weights[i]);
+    if (layer.pre_ffn_norm.exists() && name.ends_with(layer.pre_ffn_norm.name + ".weight")) norm = weights[i];
+  }
+  const at::Tensor middle = block.forward({stream}, weights, context).stream;
+  return norm.defined() ? rms_norm(middle, norm, layer.pre_ffn_norm.form, layer.pre_ffn_norm.epsilon) : middle;
+}
+
+// transformers' load_balancing_loss_func pools all layers: E * sum over e of f_e P_e with both taken over the tokens of
+// all layers together. With the layers as rows of one group that is the MaxText form.
+TEST(GoldenAuxiliaryLoss, OfTransformersIsTheFormOverAllLayersAtOnce) {
+  for (const std::string family : {"mixtral", "qwen3_moe", "olmoe", "flex_olmo", "gpt_oss"}) {
+    const auto io = read_all(folder_of(family) + "/io.safetensors");
+    Decoder decoder(golden_spec(family), Precision{}, single_rank_world(), at::Device(at::kCPU), {});
+    load_hf_weights(decoder, folder_of(family));
+    const DecoderSpec& spec = decoder.spec();
+    const BatchContextPtr batch = testing::tiny_context(decoder, golden_batch(io));
+    at::Tensor stream = io.at("embed_out").clone();
+    std::vector<at::Tensor> probs, choices;
+    RouterSpec router;
+    for (size_t i = 0; i < spec.layers.size(); ++i) {
+      const auto layer = static_cast<int64_t>(i);
+      UnitBuilder builder("model.layers." + std::to_string(i) + ".", 1.0);
+      const Block block(spec.layers[i], spec, layer, builder);
+      ParameterUnit& unit = *decoder.units()[1 + i];
+      const UnitWeights weights = unit.gather();
+      BlockPass pass(/*counts=*/false, /*replays=*/false, nullptr);
+      BlockContext context{.layer = layer, .batch = *batch, .pass = pass, .buffers = unit.buffers()};
+      const at::Tensor x = router_input(block, unit, spec.layers[i], weights, stream, context).flatten(0, 1);
+      at::Tensor gate, bias;
+      for (size_t place = 0; place < weights.size(); ++place) {
+        if (unit.parameters()[place].spec.name.ends_with("mlp.gate.weight")) gate = weights[place];
+        if (unit.parameters()[place].spec.name.ends_with("mlp.gate.bias")) bias = weights[place];
+      }
+      router = std::get<MoeFfnSpec>(spec.layers[i].ffn).router;
+      const at::Tensor logits_NE = at::linear(x, gate, bias);
+      probs.push_back(router_shares(logits_NE, RouterScore::kSoftmax));
+      choices.push_back(choose_experts(logits_NE, router));
+      stream = block.forward({stream}, weights, context).stream;
+    }
+    const auto rows = static_cast<int64_t>(spec.layers.size()) * batch->rows;
+    const BalanceGroups groups = make_balance_groups(at::ones({rows, batch->length}, at::kLong),
+                                                     at::arange(rows, at::kLong), {.groups_by_row = false});
+    const at::Tensor counts_GE = count_choices(at::cat(choices), groups, router.num_experts);
+    const LoadBalanceOptions options{.num_experts_per_tok = router.num_experts_per_tok};
+    const at::Tensor loss = load_balance_loss(at::cat(probs), counts_GE, groups, options);
+    EXPECT_NEAR(loss.item<double>() / io.at("aux_loss").item<double>(), 1.0, 1e-5) << family;
+    loss.backward();
+    int num_compared = 0;
+    for (size_t i = 0; i < spec.layers.size(); ++i) {
+      const auto& names = std::get<MoeFfnSpec>(spec.layers[i].ffn).names;
+      const auto stored = io.find("grad_aux.model.layers." + std::to_string(i) + "." + names.router + ".weight");
+      if (stored == io.end()) continue;
+      ++num_compared;
+      for (const Parameter& parameter : decoder.units()[1 + i]->parameters()) {
+        if (!parameter.spec.name.ends_with("mlp.gate.weight")) continue;
+        EXPECT_LE(testing::relative_gap(parameter.gradient, stored->second), 1e-4) << family << " layer " << i;
+      }
+    }
+    EXPECT_EQ(num_compared, 2) << family;
+  }
 }
 
 std::vector<GoldenCase> all_cases() {
   std::vector<GoldenCase> cases;
-  for (const char* family : {"llama", "llama2", "qwen3", "olmo3"}) {
+  for (const char* family : {"llama", "llama2", "qwen3", "olmo3", "mixtral", "qwen3_moe", "olmoe", "flex_olmo", "gpt_oss"}) {
     for (const bool is_packed : {false, true}) cases.push_back({family, is_packed});
   }
   cases.push_back({"qwen3", true, {.rematerializes = true, .num_vocab_tiling = 4}});
   cases.push_back({"olmo3", false, {.rematerializes = true, .num_vocab_tiling = 2, .vocab_tiling_seq_major = true}});
+  cases.push_back({"flex_olmo", true, {.rematerializes = true, .kept = {NamedTensor::kMoeMlpwo}}});
+  cases.push_back({"gpt_oss", true, {.rematerializes = true, .kept = {NamedTensor::kMoeMlpwi1}}});
   return cases;
 }
 

@@ -104,7 +104,7 @@ def main():
     transformers.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as name:
         tmp = pathlib.Path(name)
-        for family in ("llama", "llama2", "qwen3", "olmo3"):
+        for family in ("llama", "llama2", "qwen3", "olmo3", "mixtral", "qwen3_moe", "olmoe", "flex_olmo", "gpt_oss"):
             check_round_trip(family, GOLDEN / family, tmp)
         for name, dtype, config in made_models():
             torch.manual_seed(0)
