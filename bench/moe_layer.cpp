@@ -2,9 +2,9 @@
 // Claim: a layer of routed experts runs near the machine's rate for its matrix products, and several times faster than
 // all experts for all tokens.
 //
-// 2048 tokens of width 512, 64 experts of width 256, 8 chosen, fp32, forward and backward with all gradients. Choices
-// are even, or skewed: the probability of expert e is 1 / (e + 1) of that of expert 0. Beside it, in the same run, the
-// bare products of the same shapes on the same number of threads, and all experts for all tokens as three wide
+// 2048 tokens of width 512, 64 experts of width 256, 8 chosen, fp32 or bf16, forward and backward with all gradients.
+// Choices are even, or skewed: the probability of expert e is 1 / (e + 1) of that of expert 0. Beside it, in the same
+// run, the bare products of the same shapes on the same number of threads, and all experts for all tokens as three wide
 // products.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -35,12 +35,13 @@ at::Tensor choose(bool is_skewed) {
 /// The layer with its leaves.
 class Layer {
  public:
-  explicit Layer(at::Tensor expert_NK)
+  Layer(at::Tensor expert_NK, at::ScalarType type)
       : expert_NK_(std::move(expert_NK)),
-        leaves_{at::randn({kTokens, kWidth}), at::rand({kTokens, kChosen}),
-                at::randn({kExperts, kExpertWidth, kWidth}) * 0.04, at::randn({kExperts, kExpertWidth, kWidth}) * 0.04,
-                at::randn({kExperts, kWidth, kExpertWidth}) * 0.06},
-        d_y_(at::randn({kTokens, kWidth})) {
+        leaves_{at::randn({kTokens, kWidth}).to(type), at::rand({kTokens, kChosen}),
+                at::randn({kExperts, kExpertWidth, kWidth}).mul_(0.04).to(type),
+                at::randn({kExperts, kExpertWidth, kWidth}).mul_(0.04).to(type),
+                at::randn({kExperts, kWidth, kExpertWidth}).mul_(0.06).to(type)},
+        d_y_(at::randn({kTokens, kWidth}).to(type)) {
     for (at::Tensor& leaf : leaves_) leaf.set_requires_grad(true);
   }
   void chosen_experts() const {
@@ -51,7 +52,8 @@ class Layer {
   /// Choices that are not made have the routing weight 0.
   void all_experts() const {
     const int64_t rows = kExperts * kExpertWidth;
-    const at::Tensor weight_NE = at::zeros({kTokens, kExperts}).scatter(1, expert_NK_, leaves_[1]);
+    const at::Tensor weight_NE =
+        at::zeros({kTokens, kExperts}).scatter(1, expert_NK_, leaves_[1]).to(d_y_.scalar_type());
     const auto inner =
         linear_group(leaves_[0], {{leaves_[2].view({rows, kWidth}), {}}, {leaves_[3].view({rows, kWidth}), {}}});
     const at::Tensor product = gated_activation(inner[0], inner[1], Activation::kSilu).view({kTokens, kExperts, -1});
@@ -71,12 +73,12 @@ class Layer {
 /// The layer's products alone, expert by expert, on memory that is there.
 class Products {
  public:
-  explicit Products(const at::Tensor& expert_NK) : plan_(plan_experts(expert_NK, kExperts)) {
+  Products(const at::Tensor& expert_NK, at::ScalarType type) : plan_(plan_experts(expert_NK, kExperts)) {
     const int64_t rows = plan_.num_rows();
-    for (at::Tensor& tensor : wide_) tensor = at::randn({rows, kWidth});
-    for (at::Tensor& tensor : narrow_) tensor = at::randn({rows, kExpertWidth});
-    for (at::Tensor& tensor : matrices_) tensor = at::randn({kExperts, kExpertWidth, kWidth});
-    for (at::Tensor& tensor : gradients_) tensor = at::empty({kExperts, kExpertWidth, kWidth});
+    for (at::Tensor& tensor : wide_) tensor = at::randn({rows, kWidth}).to(type);
+    for (at::Tensor& tensor : narrow_) tensor = at::randn({rows, kExpertWidth}).to(type);
+    for (at::Tensor& tensor : matrices_) tensor = at::randn({kExperts, kExpertWidth, kWidth}).to(type);
+    for (at::Tensor& tensor : gradients_) tensor = at::empty({kExperts, kExpertWidth, kWidth}).to(type);
   }
   void operator()() const {
     std::atomic<int64_t> next{0};
@@ -130,11 +132,11 @@ double median_of(std::vector<double> values) {
 }
 
 /// The rate of a shared machine changes from second to second: layer and products take turns.
-nlohmann::ordered_json measure(bool is_skewed, bool has_all_experts) {
+nlohmann::ordered_json measure(bool is_skewed, at::ScalarType type, bool has_all_experts) {
   constexpr int kRounds = 15;
   const at::Tensor expert_NK = choose(is_skewed);
-  const Layer layer(expert_NK);
-  const Products products(expert_NK);
+  const Layer layer(expert_NK, type);
+  const Products products(expert_NK, type);
   const double peak = peak_megabytes([&] { layer.chosen_experts(); });
   products();
   std::vector<double> seconds, shares;
@@ -172,10 +174,12 @@ nlohmann::ordered_json measure(bool is_skewed, bool has_all_experts) {
 
 }  // namespace
 
+/// moe_layer [float32|bfloat16]
 int main(int argc, char** argv) {
+  const at::ScalarType type = argc > 1 && std::string(argv[1]) == "bfloat16" ? at::kBFloat16 : at::kFloat;
   keep_freed_memory();  // as `ballast train` does
   PeakMemory::installed();
   BenchReport report(argc, argv);
-  report["even"] = measure(/*is_skewed=*/false, /*has_all_experts=*/true);
-  report["skewed"] = measure(/*is_skewed=*/true, /*has_all_experts=*/false);
+  report["even"] = measure(/*is_skewed=*/false, type, /*has_all_experts=*/true);
+  report["skewed"] = measure(/*is_skewed=*/true, type, /*has_all_experts=*/false);
 }
