@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <functional>
-#include <numeric>
 
 #include "ops/expert_kinds.h"
 #include "ops/gated_parts.h"
@@ -46,17 +46,40 @@ class ExpertScratch {
 /// One expert and the rows it computes.
 struct ExpertPiece {
   int64_t expert = 0, first = 0, num_rows = 0;
+  int64_t padded_rows = 0;  ///< rows of its products; those behind its own are 0
 
   at::Tensor rows_of(const at::Tensor& all) const { return all.narrow(0, first, num_rows); }
-  at::Tensor matrix_of(const at::Tensor& all, at::ScalarType type) const { return all.select(0, expert).to(type); }
+  at::Tensor own(const at::Tensor& padded) const { return padded.narrow(0, 0, num_rows); }
+  at::Tensor of(const at::Tensor& all, at::ScalarType type) const {
+    return all.defined() ? all.select(0, expert).to(type) : all;
+  }
+  at::Tensor take(ExpertScratch& scratch, int64_t width) const { return scratch.take(padded_rows, width); }
+  at::Tensor take_padded(ExpertScratch& scratch, int64_t width) const {
+    at::Tensor rows = take(scratch, width);
+    if (padded_rows > num_rows) rows.narrow(0, num_rows, padded_rows - num_rows).zero_();
+    return rows;
+  }
 };
 
+/// Products of bf16 are compiled for each shape when it first occurs, which takes longer than a product of an expert.
+bool compiles_products(at::ScalarType type) {
+  return type == at::kBFloat16;
+}
+
+/// `num_rows`, or the next of 16 sizes an octave from 256 on and of the multiples of 16 below.
+int64_t padded_size(int64_t num_rows, at::ScalarType type) {
+  if (!compiles_products(type)) return num_rows;
+  const auto octave = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(num_rows)));
+  const int64_t step = std::max<int64_t>(16, octave / 16);
+  return (num_rows + step - 1) / step * step;
+}
+
 /// The experts with rows, most rows first.
-std::vector<ExpertPiece> expert_pieces(const ExpertPlan& plan) {
+std::vector<ExpertPiece> expert_pieces(const ExpertPlan& plan, at::ScalarType type) {
   std::vector<ExpertPiece> pieces;
   for (size_t e = 0; e + 1 < plan.offsets.size(); ++e) {
     const int64_t first = plan.offsets[e], count = plan.offsets[e + 1] - first;
-    if (count > 0) pieces.push_back({static_cast<int64_t>(e), first, count});
+    if (count > 0) pieces.push_back({static_cast<int64_t>(e), first, count, padded_size(count, type)});
   }
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const ExpertPiece& a, const ExpertPiece& b) { return a.num_rows > b.num_rows; });
@@ -67,7 +90,7 @@ std::vector<ExpertPiece> expert_pieces(const ExpertPlan& plan) {
 /// products; the rest are handed out one by one.
 void run_pieces(const ExpertPlan& plan, const Widths& widths, const at::TensorOptions& options,
                 const std::function<void(const ExpertPiece&, ExpertScratch&)>& run) {
-  const std::vector<ExpertPiece> pieces = expert_pieces(plan);
+  const std::vector<ExpertPiece> pieces = expert_pieces(plan, c10::typeMetaToScalarType(options.dtype()));
   const int64_t num_threads = at::get_num_threads();
   int64_t rows_left = plan.num_rows();
   size_t num_alone = 0;
@@ -76,14 +99,14 @@ void run_pieces(const ExpertPlan& plan, const Widths& widths, const at::TensorOp
   }
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   if (num_alone > 0) {
-    ExpertScratch scratch(pieces[0].num_rows, widths, options);
+    ExpertScratch scratch(pieces[0].padded_rows, widths, options);
     for (size_t i = 0; i < num_alone; ++i, scratch.clear()) run(pieces[i], scratch);
   }
   if (num_alone == pieces.size()) return;
   std::atomic<size_t> next{num_alone};
   at::parallel_for(0, num_threads, 1, [&](int64_t, int64_t) {
     const at::AutoDispatchBelowADInplaceOrView no_autograd_here;
-    ExpertScratch scratch(pieces[num_alone].num_rows, widths, options);
+    ExpertScratch scratch(pieces[num_alone].padded_rows, widths, options);
     for (size_t i = next++; i < pieces.size(); i = next++, scratch.clear()) run(pieces[i], scratch);
   });
 }
@@ -103,17 +126,17 @@ void gather_rows(const at::Tensor& all_ND, const ExpertPlan& plan, const ExpertP
                    });
 }
 
-/// a b (+ bias) into `to`, through scratch where the types differ.
-void multiply_into(const at::Tensor& to, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+/// a b (+ bias) into `to`, the own rows of `a`, through scratch where it is of another type or `a` is longer.
+void multiply_into(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                    ExpertScratch& scratch) {
-  const bool fits = to.scalar_type() == a.scalar_type();
-  at::Tensor target = fits ? to : scratch.take(to.size(0), to.size(1));
+  const bool fits = to.scalar_type() == a.scalar_type() && to.size(0) == a.size(0);
+  at::Tensor target = fits ? to : scratch.take(a.size(0), to.size(1));
   if (bias.defined()) {
     at::addmm_out(target, bias, a, b);
   } else {
     at::mm_out(target, a, b);
   }
-  if (!fits) to.copy_(target);
+  if (!fits) to.copy_(target.narrow(0, 0, to.size(0)));
 }
 
 /// Rows in the type of the products: as they are, or a copy in scratch.
@@ -186,122 +209,159 @@ at::Tensor empty_gradient(bool is_needed, const at::Tensor& like, const ExpertPl
   return gradient;
 }
 
+/// The forward pass of one expert after another.
+struct ForwardPieces {
+  const ExpertOperands& in;
+  at::ScalarType type;
+  bool makes_gate, makes_up;
+  at::Tensor x_ND;            ///< read for gate and up, in the type of the products
+  at::Tensor gate_RF, up_RF;  ///< written where made
+  at::Tensor rows_RD;         ///< written if defined: what the experts return
+
+  void operator()(const ExpertPiece& piece, ExpertScratch& scratch) const {
+    const ExpertWeights& weights = in.weights;
+    const auto project = [&](const at::Tensor& to, const at::Tensor& rows, const at::Tensor& matrix,
+                             const at::Tensor& bias) {
+      multiply_into(piece.rows_of(to), rows, piece.of(matrix, type).t(), piece.of(bias, type), scratch);
+    };
+    if (makes_gate || makes_up) {
+      const at::Tensor x = piece.take_padded(scratch, in.width());
+      gather_rows(x_ND, in.plan, piece, x);
+      if (makes_gate) project(gate_RF, x, weights.gate_EFD, weights.gate_bias_EF);
+      if (makes_up) project(up_RF, x, weights.up_EFD, weights.up_bias_EF);
+    }
+    if (!rows_RD.defined()) return;
+    scratch.clear();
+    const at::Tensor product = piece.take_padded(scratch, in.expert_width());
+    const at::Tensor gate = rows_as(piece.rows_of(gate_RF), type, scratch);
+    product_into(piece.own(product), gate, rows_as(piece.rows_of(up_RF), type, scratch), in.form);
+    project(rows_RD, product, weights.down_EDF, weights.down_bias_ED);
+  }
+};
+
+/// The backward pass of one expert after another.
+struct BackwardPieces {
+  const ExpertOperands& in;
+  const ExpertNeeds& needs;
+  at::ScalarType type;
+  at::Tensor x_ND, d_y_ND;              ///< read, in the type of the products
+  at::Tensor gate_RF, up_RF, weight_R;  ///< read
+  at::Tensor d_x_RD, d_weight_R;        ///< written
+  ExpertWeights d_weights;              ///< written where defined
+
+  void operator()(const ExpertPiece& piece, ExpertScratch& scratch) const {
+    const at::Tensor d_y = piece.take_padded(scratch, in.width());
+    gather_rows(d_y_ND, in.plan, piece, d_y);
+    if (needs.down_bias) {
+      const at::Tensor weight = piece.rows_of(weight_R), wide = piece.own(d_y).to(weight.scalar_type());
+      d_weights.down_bias_ED.select(0, piece.expert).copy_(wide.t().mv(weight));
+    }
+    if (!needs.product()) return;
+    const int64_t width = in.expert_width();
+    const at::Tensor d_out = piece.take(scratch, width), d_gate = piece.take_padded(scratch, width),
+                     d_up = piece.take_padded(scratch, width);
+    at::Tensor product_gradient = d_out;
+    at::mm_out(product_gradient, d_y, piece.of(in.weights.down_EDF, type));
+    differentiate_product({.gate = rows_as(piece.rows_of(gate_RF), type, scratch),
+                           .up = rows_as(piece.rows_of(up_RF), type, scratch),
+                           .weight = piece.rows_of(weight_R),
+                           .d_out = piece.own(d_out),
+                           .d_gate = piece.own(d_gate),
+                           .d_up = piece.own(d_up),
+                           .d_weight = piece.rows_of(d_weight_R)},
+                          in.form);
+    if (needs.weight && in.has_bias()) {
+      const at::ScalarType sum_type = weight_R.scalar_type();
+      piece.rows_of(d_weight_R).add_(piece.own(d_y).to(sum_type).mv(piece.of(in.weights.down_bias_ED, sum_type)));
+    }
+    matrix_gradient(d_weights.down_EDF, piece, d_y, d_out);
+    bias_gradient(d_weights.gate_bias_EF, piece, d_gate);
+    bias_gradient(d_weights.up_bias_EF, piece, d_up);
+    if (needs.gate || needs.up) {
+      const at::Tensor& x = d_y;  // whose rows are used up
+      gather_rows(x_ND, in.plan, piece, x);
+      matrix_gradient(d_weights.gate_EFD, piece, d_gate, x);
+      matrix_gradient(d_weights.up_EFD, piece, d_up, x);
+    }
+    if (needs.x) {
+      at::Tensor rows = piece.rows_of(d_x_RD), d_x = compiles_products(type) ? piece.take(scratch, in.width()) : rows;
+      at::mm_out(d_x, d_gate, piece.of(in.weights.gate_EFD, type));
+      d_x.addmm_(d_up, piece.of(in.weights.up_EFD, type));
+      if (compiles_products(type)) rows.copy_(piece.own(d_x));
+    }
+  }
+
+ private:
+  /// a^T b, where the gradient is asked for.
+  void matrix_gradient(const at::Tensor& all, const ExpertPiece& piece, const at::Tensor& a,
+                       const at::Tensor& b) const {
+    if (!all.defined()) return;
+    at::Tensor to = all.select(0, piece.expert);
+    if (to.scalar_type() == type) {
+      at::mm_out(to, a.t(), b);
+    } else {
+      to.copy_(a.t().mm(b));
+    }
+  }
+  void bias_gradient(const at::Tensor& all, const ExpertPiece& piece, const at::Tensor& d_rows) const {
+    if (all.defined()) all.select(0, piece.expert).copy_(d_rows.sum(0, false, weight_R.scalar_type()));
+  }
+};
+
 }  // namespace
 
 ExpertOutputs threads_forward(const ExpertOperands& in, ExpertOutputs out) {
-  const ExpertWeights& weights = in.weights;
   const at::ScalarType type = in.product_type();
   const int64_t d = in.width(), f = in.expert_width(), num_rows = in.plan.num_rows();
   const bool makes_gate = !out.gate_RF.defined(), makes_up = !out.up_RF.defined(), makes_y = !out.y_ND.defined();
+  if (!makes_gate && !makes_up && !makes_y) return out;
   if (makes_gate) out.gate_RF = at::empty({num_rows, f}, in.x_ND.options());
   if (makes_up) out.up_RF = at::empty({num_rows, f}, in.x_ND.options());
-  if (!makes_gate && !makes_up && !makes_y) return out;
-  const at::Tensor x_ND = makes_gate || makes_up ? in.x_ND.to(type) : at::Tensor();
-  const at::Tensor gate_RF = out.gate_RF.contiguous(), up_RF = out.up_RF.contiguous();
   const at::TensorOptions options = in.x_ND.options().dtype(type);
-  const at::Tensor rows_RD = makes_y ? at::empty({num_rows, d}, options) : at::Tensor();
-  const auto bias_of = [&](const at::Tensor& bias, const ExpertPiece& piece) {
-    return bias.defined() ? piece.matrix_of(bias, type) : bias;
-  };
-  const bool copies = gate_RF.scalar_type() != type;
-  run_pieces(in.plan, copies ? Widths{d, f, f, f} : Widths{std::max(d, f)}, options,
-             [&](const ExpertPiece& piece, ExpertScratch& scratch) {
-               if (makes_gate || makes_up) {
-                 const at::Tensor x = scratch.take(piece.num_rows, d);
-                 gather_rows(x_ND, in.plan, piece, x);
-                 const auto form = [&](const at::Tensor& to_RF, const at::Tensor& matrix_EFD,
-                                       const at::Tensor& bias_EF) {
-                   multiply_into(piece.rows_of(to_RF), x, piece.matrix_of(matrix_EFD, type).t(),
-                                 bias_of(bias_EF, piece), scratch);
-                 };
-                 if (makes_gate) form(gate_RF, weights.gate_EFD, weights.gate_bias_EF);
-                 if (makes_up) form(up_RF, weights.up_EFD, weights.up_bias_EF);
-               }
-               if (!makes_y) return;
-               scratch.clear();
-               const at::Tensor product = scratch.take(piece.num_rows, f);
-               product_into(product, rows_as(piece.rows_of(gate_RF), type, scratch),
-                            rows_as(piece.rows_of(up_RF), type, scratch), in.form);
-               multiply_into(piece.rows_of(rows_RD), product, piece.matrix_of(weights.down_EDF, type).t(),
-                             bias_of(weights.down_bias_ED, piece), scratch);
-             });
-  if (makes_y) out.y_ND = sum_choices(rows_RD, in.plan, in.weight_NK).to(in.x_ND.scalar_type());
+  const ForwardPieces forward{.in = in,
+                              .type = type,
+                              .makes_gate = makes_gate,
+                              .makes_up = makes_up,
+                              .x_ND = makes_gate || makes_up ? in.x_ND.to(type) : at::Tensor(),
+                              .gate_RF = out.gate_RF.contiguous(),
+                              .up_RF = out.up_RF.contiguous(),
+                              .rows_RD = makes_y ? at::empty({num_rows, d}, options) : at::Tensor()};
+  const bool writes_in_place = in.x_ND.scalar_type() == type && !compiles_products(type);
+  run_pieces(in.plan, writes_in_place ? Widths{std::max(d, f)} : Widths{d, f, f, f}, options, forward);
+  if (makes_y) out.y_ND = sum_choices(forward.rows_RD, in.plan, in.weight_NK).to(in.x_ND.scalar_type());
   return out;
 }
 
-ExpertGradients threads_backward(const ExpertOperands& in, const ExpertOutputs& out, const at::Tensor& d_y,
+ExpertGradients threads_backward(const ExpertOperands& in, const ExpertOutputs& out, const at::Tensor& d_y_ND,
                                  const ExpertNeeds& needs) {
   const ExpertWeights& weights = in.weights;
   const at::ScalarType type = in.product_type();
   const int64_t d = in.width(), f = in.expert_width();
   const at::TensorOptions options = in.x_ND.options().dtype(type);
-  const at::Tensor x_ND = needs.gate || needs.up ? in.x_ND.to(type) : at::Tensor();
-  const at::Tensor d_y_ND = d_y.contiguous().to(type), gate_RF = out.gate_RF.contiguous(),
-                   up_RF = out.up_RF.contiguous();
-  const at::Tensor weight_R = weights_by_row(in.weight_NK, in.plan), d_weight_R = at::empty_like(weight_R);
-  const at::Tensor d_x_RD = needs.x ? at::empty({in.plan.num_rows(), d}, options) : at::Tensor();
-  ExpertGradients result;
-  ExpertWeights& d_weights = result.weights;
-  d_weights = {empty_gradient(needs.gate, weights.gate_EFD, in.plan),
-               empty_gradient(needs.up, weights.up_EFD, in.plan),
-               empty_gradient(needs.down, weights.down_EDF, in.plan),
-               empty_gradient(needs.gate_bias, weights.gate_bias_EF, in.plan),
-               empty_gradient(needs.up_bias, weights.up_bias_EF, in.plan),
-               empty_gradient(needs.down_bias, weights.down_bias_ED, in.plan)};
-  const bool copies = gate_RF.scalar_type() != type;
-  run_pieces(in.plan, copies ? Widths{d, f, f, f, f, f} : Widths{d, f, f, f}, options,
-             [&](const ExpertPiece& piece, ExpertScratch& scratch) {
-               const at::Tensor d_y_rows = scratch.take(piece.num_rows, d), weight = piece.rows_of(weight_R),
-                                d_weight = piece.rows_of(d_weight_R);
-               gather_rows(d_y_ND, in.plan, piece, d_y_rows);
-               if (needs.down_bias) {
-                 const at::Tensor wide = d_y_rows.to(weight.scalar_type());
-                 d_weights.down_bias_ED.select(0, piece.expert).copy_(wide.t().mv(weight));
-               }
-               if (!needs.product()) return;
-               const ProductRows rows{.gate = rows_as(piece.rows_of(gate_RF), type, scratch),
-                                      .up = rows_as(piece.rows_of(up_RF), type, scratch),
-                                      .weight = weight,
-                                      .d_out = scratch.take(piece.num_rows, f),
-                                      .d_gate = scratch.take(piece.num_rows, f),
-                                      .d_up = scratch.take(piece.num_rows, f),
-                                      .d_weight = d_weight};
-               multiply_into(rows.d_out, d_y_rows, piece.matrix_of(weights.down_EDF, type), {}, scratch);
-               differentiate_product(rows, in.form);
-               if (needs.weight && in.has_bias()) {
-                 const at::ScalarType sum_type = weight.scalar_type();
-                 rows.d_weight.add_(d_y_rows.to(sum_type).mv(piece.matrix_of(weights.down_bias_ED, sum_type)));
-               }
-               const auto matrix_gradient = [&](const at::Tensor& d_matrix, const at::Tensor& d_rows,
-                                                const at::Tensor& from) {
-                 if (!d_matrix.defined()) return;
-                 at::Tensor to = d_matrix.select(0, piece.expert);
-                 if (to.scalar_type() == type) {
-                   at::mm_out(to, d_rows.t(), from);
-                 } else {
-                   to.copy_(d_rows.t().mm(from));
-                 }
-               };
-               const auto bias_gradient = [&](const at::Tensor& d_bias, const at::Tensor& d_rows) {
-                 if (d_bias.defined()) d_bias.select(0, piece.expert).copy_(d_rows.sum(0, false, weight.scalar_type()));
-               };
-               matrix_gradient(d_weights.down_EDF, d_y_rows, rows.d_out);
-               bias_gradient(d_weights.gate_bias_EF, rows.d_gate);
-               bias_gradient(d_weights.up_bias_EF, rows.d_up);
-               if (needs.gate || needs.up) {
-                 const at::Tensor& x = d_y_rows;  // whose rows are used up
-                 gather_rows(x_ND, in.plan, piece, x);
-                 matrix_gradient(d_weights.gate_EFD, rows.d_gate, x);
-                 matrix_gradient(d_weights.up_EFD, rows.d_up, x);
-               }
-               if (needs.x) {
-                 at::Tensor d_x = piece.rows_of(d_x_RD);
-                 at::mm_out(d_x, rows.d_gate, piece.matrix_of(weights.gate_EFD, type));
-                 d_x.addmm_(rows.d_up, piece.matrix_of(weights.up_EFD, type));
-               }
-             });
-  if (needs.x) result.x_ND = sum_choices(d_x_RD, in.plan, {});
-  if (needs.weight) result.weight_NK = weights_by_choice(d_weight_R, in.plan);
+  const at::Tensor weight_R = weights_by_row(in.weight_NK, in.plan);
+  const BackwardPieces backward{.in = in,
+                                .needs = needs,
+                                .type = type,
+                                .x_ND = needs.gate || needs.up ? in.x_ND.to(type) : at::Tensor(),
+                                .d_y_ND = d_y_ND.contiguous().to(type),
+                                .gate_RF = out.gate_RF.contiguous(),
+                                .up_RF = out.up_RF.contiguous(),
+                                .weight_R = weight_R,
+                                .d_x_RD = needs.x ? at::empty({in.plan.num_rows(), d}, options) : at::Tensor(),
+                                .d_weight_R = at::empty_like(weight_R),
+                                .d_weights = {empty_gradient(needs.gate, weights.gate_EFD, in.plan),
+                                              empty_gradient(needs.up, weights.up_EFD, in.plan),
+                                              empty_gradient(needs.down, weights.down_EDF, in.plan),
+                                              empty_gradient(needs.gate_bias, weights.gate_bias_EF, in.plan),
+                                              empty_gradient(needs.up_bias, weights.up_bias_EF, in.plan),
+                                              empty_gradient(needs.down_bias, weights.down_bias_ED, in.plan)}};
+  Widths widths = {d, f, f, f};
+  if (in.x_ND.scalar_type() != type) widths.insert(widths.end(), {f, f});  // gate and up in the type of the products
+  if (compiles_products(type)) widths.push_back(d);
+  run_pieces(in.plan, widths, options, backward);
+  ExpertGradients result{.x_ND = {}, .weight_NK = {}, .weights = backward.d_weights};
+  if (needs.x) result.x_ND = sum_choices(backward.d_x_RD, in.plan, {});
+  if (needs.weight) result.weight_NK = weights_by_choice(backward.d_weight_R, in.plan);
   return result;
 }
 
