@@ -279,6 +279,15 @@ TEST(HfSpec, DescribesTheGoldensWithExperts) {
   EXPECT_NEAR(gpt.ropes[0].attention_factor, 1.3465735902799727, 1e-15);
 }
 
+// Elements of all tensors in the files that transformers wrote.
+TEST(HfSpec, CountsTheElementsOfTheGoldensWithExperts) {
+  EXPECT_EQ(count_parameters(golden("mixtral")), 64480);
+  EXPECT_EQ(count_parameters(golden("qwen3_moe")), 64576);
+  EXPECT_EQ(count_parameters(golden("olmoe")), 58528);
+  EXPECT_EQ(count_parameters(golden("flex_olmo")), 53824);
+  EXPECT_EQ(count_parameters(golden("gpt_oss")), 59840);
+}
+
 TEST(HfSpec, SlidesEveryLayerOfMistralV01) {
   const DecoderSpec spec = from_json(testing::kMistral7bV01);
   EXPECT_EQ(windows_of(spec), std::vector<int64_t>(32, 4096));
