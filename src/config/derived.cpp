@@ -21,11 +21,12 @@ void put(Config& config, const std::string& key, Type& field, Type value) {
   config.set_origin(key, "derived");
 }
 
-[[noreturn]] void refuse(const Config& config, const std::string& key, const std::string& what,
-                         const std::string& need) {
+[[noreturn]] void refuse(const Config& config, const std::string& key, const std::string& what, const std::string& need,
+                         const std::string& got = "") {
   Fault fault;
   fault.where = place_of(config.origin(key), key);
   fault.what = what;
+  fault.got = got;
   fault.need = need;
   throw ConfigError(fault);
 }
@@ -86,10 +87,9 @@ void derive_batch_sizes(Config& config, int64_t num_devices) {
 void check_balance_groups_fit(const Config& config) {
   const int64_t group = config.moe_lb_group_instances, rows = config.micro_batch_size_to_train_on;
   if (group == 0 || rows % group == 0) return;
-  refuse(
-      config, "moe_lb_group_instances",
-      "a micro-batch of " + std::to_string(rows) + " rows is no whole number of groups; got " + std::to_string(group),
-      "a divisor of the rows");
+  refuse(config, "moe_lb_group_instances",
+         "a micro-batch of " + std::to_string(rows) + " rows is no whole number of groups", "a divisor of the rows",
+         std::to_string(group));
 }
 
 void derive_steps(Config& config) {

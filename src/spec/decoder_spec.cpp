@@ -210,8 +210,8 @@ DecoderSpec make_decoder_spec(const Config& config) {
   spec.dense_init_scale = config.dense_init_scale;
   spec.dropout_rate = config.enable_dropout ? config.dropout_rate : 0.0;
   add_layers(config, family, spec);
-  const auto has_experts = [](const LayerSpec& layer) { return std::holds_alternative<MoeFfnSpec>(layer.ffn); };
-  if (std::any_of(spec.layers.begin(), spec.layers.end(), has_experts)) spec.moe = make_moe_training(config, family);
+  const auto is_routed = [](const LayerSpec& layer) { return std::holds_alternative<MoeFfnSpec>(layer.ffn); };
+  if (std::any_of(spec.layers.begin(), spec.layers.end(), is_routed)) spec.moe = make_moe_training(config, family);
   return spec;
 }
 

@@ -85,6 +85,15 @@ TEST(CheckTogether, KeysThatAnotherKeySwitchesOffDrawALine) {
       {"hf_name=x", "dataset_type=synthetic", {"dataset_type=hf", "hf_path=x", "tokenizer_path=t"}},
       {"profiler_steps=2", "profiler=''", {"profiler=xplane"}},
       {"checkpoint_period=7", "enable_checkpointing=false", {"enable_checkpointing=true"}},
+      {"num_experts_per_tok=2", "num_experts=1", {"num_experts=4", "base_moe_mlp_dim=8"}},
+      {"routed_score_func=softmax", "num_experts=1", {"num_experts=4", "base_moe_mlp_dim=8"}},
+      {"router_z_loss_weight=1", "num_experts=1", {"num_experts=4", "base_moe_mlp_dim=8"}},
+      {"load_balance_loss_weight=1", "num_experts=1", {"num_experts=4", "base_moe_mlp_dim=8"}},
+      {"load_balance_scope=batch",
+       "num_experts=1",
+       {"num_experts=4", "base_moe_mlp_dim=8", "load_balance_loss_weight=1"}},
+      {"moe_mlpwo=device", "num_experts=1", {"num_experts=4", "base_moe_mlp_dim=8", "remat_policy=custom"}},
+      {"log_moe_bias_norms=true", "num_experts=1", {"num_experts=4", "base_moe_mlp_dim=8", "routed_bias=true"}},
   };
   const auto log_of = [](const std::string& pair, const std::vector<std::string>& more) {
     std::vector<std::string> all = {"enable_checkpointing=false", "base_output_directory=x", pair};
@@ -101,6 +110,83 @@ TEST(CheckTogether, KeysThatAnotherKeySwitchesOffDrawALine) {
               "warning: config: command line " + key + " has no effect with " + row.reason + "\n");
     EXPECT_EQ(log_of(row.pair, row.cure), "") << row.pair;
   }
+}
+
+/// The lines of a run with four experts.
+std::string log_with_experts(std::vector<std::string> pairs) {
+  pairs.insert(pairs.end(),
+               {"dataset_type=synthetic", "enable_checkpointing=false", "base_output_directory=x", "num_experts=4"});
+  testing::internal::CaptureStderr();
+  for_a_run(pairs);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(CheckTogether, KeysOfExpertsThatChangeNothingDrawALine) {
+  const auto warning = [](const std::string& key, const std::string& rest) {
+    return "warning: config: command line " + key + rest + "\n";
+  };
+  EXPECT_EQ(log_with_experts({"base_moe_mlp_dim=8"}), "");
+  EXPECT_EQ(log_with_experts({}), "config: base_moe_mlp_dim=-1: each expert is base_mlp_dim=7168 wide\n");
+  const auto log_of = [](std::vector<std::string> pairs) {
+    pairs.emplace_back("base_moe_mlp_dim=8");
+    return log_with_experts(pairs);
+  };
+  EXPECT_EQ(log_of({"capacity_factor=1.5"}),
+            warning("capacity_factor", " has no effect with sparse_matmul=true: no token is dropped"));
+  EXPECT_EQ(
+      log_of({"sparse_matmul=false"}),
+      warning("sparse_matmul",
+              "=false has no effect without capacity_factor: the chosen experts alone are computed all the same"));
+  EXPECT_EQ(log_of({"sparse_matmul=false", "capacity_factor=1.5"}), "");
+  EXPECT_EQ(log_of({"megablox=false"}),
+            warning("megablox",
+                    "=false is recognised but has no effect: the chosen experts are always computed as "
+                    "grouped products"));
+  EXPECT_EQ(log_of({"moe_global_load_balancing=true"}),
+            warning("moe_global_load_balancing", "=true is recognised but has no effect: one rank sees every token"));
+  EXPECT_EQ(log_of({"load_balance_loss_form=olmo"}),
+            warning("load_balance_loss_form", " has no effect with load_balance_loss_weight=0"));
+  const std::string divisor =
+      warning("moe_aux_divisor", " has no effect: it divides load_balance_loss_form=olmo and the router z loss");
+  EXPECT_EQ(log_of({"moe_aux_divisor=loss_tokens"}), divisor);
+  EXPECT_EQ(log_of({"moe_aux_divisor=loss_tokens", "load_balance_loss_weight=1"}), divisor);
+  EXPECT_EQ(log_of({"moe_aux_divisor=loss_tokens", "load_balance_loss_weight=1", "load_balance_loss_form=olmo"}), "");
+  EXPECT_EQ(log_of({"moe_aux_divisor=loss_tokens", "router_z_loss_weight=1"}), "");
+  EXPECT_EQ(
+      log_of({"moe_aux_loss_reduction=sum"}),
+      warning("moe_aux_loss_reduction", " has no effect: load_balance_loss_weight and router_z_loss_weight are 0"));
+  EXPECT_EQ(log_of({"moe_aux_loss_reduction=sum", "router_z_loss_weight=1"}), "");
+  EXPECT_EQ(log_of({"log_moe_bias_norms=true"}),
+            warning("log_moe_bias_norms", " has no effect with routed_bias=false"));
+}
+
+TEST(CheckTogether, GroupsOfTheBalanceLossLieInOneMicroBatch) {
+  const auto refusal_of = [](const std::vector<std::string>& more) {
+    std::vector<std::string> pairs = {"num_experts=4", "base_moe_mlp_dim=8", "moe_lb_group_instances=2",
+                                      "load_balance_loss_weight=1"};
+    if (more.size() < 2 || !more[1].starts_with("per_device")) pairs.emplace_back("per_device_batch_size=4");
+    pairs.insert(pairs.end(), more.begin(), more.end());
+    return config_error([&] { config_from_pairs(pairs); });
+  };
+  EXPECT_EQ(
+      refusal_of({}),
+      "config: moe_lb_group_instances=2 (command line), load_balance_scope=sequence (default): groups of rows are "
+      "statistics of a batch; try load_balance_scope=batch");
+  EXPECT_EQ(refusal_of({"load_balance_scope=batch", "gradient_accumulation_steps=2"}),
+            "config: moe_lb_group_instances=2 (command line), gradient_accumulation_steps=2 (command line), "
+            "gradient_accumulation_split=strided (default): micro-batches of strided rows tear the groups apart; try "
+            "gradient_accumulation_split=contiguous");
+  EXPECT_EQ(refusal_of({"load_balance_scope=batch", "per_device_batch_size=3"}),
+            "config: command line moe_lb_group_instances: a micro-batch of 3 rows is no whole number of groups; got 2, "
+            "need a divisor of the rows");
+  EXPECT_EQ(refusal_of({"load_balance_scope=batch", "enable_rampup_batch_size=true"}),
+            "config: moe_lb_group_instances=2 (command line), enable_rampup_batch_size=true (command line): groups do "
+            "not fit micro-batches that grow; try moe_lb_group_instances=0");
+  const Config config =
+      config_from_pairs({"num_experts=4", "base_moe_mlp_dim=8", "moe_lb_group_instances=2", "per_device_batch_size=4",
+                         "load_balance_scope=batch", "gradient_accumulation_steps=2",
+                         "gradient_accumulation_split=contiguous", "load_balance_loss_weight=1"});
+  EXPECT_EQ(config.moe_lb_group_instances, 2);
 }
 
 TEST(CheckTogether, RowsBeyondTheModelsPositionsDrawALine) {

@@ -169,6 +169,38 @@ TEST(FlopShapeOfAModel, AgreesForTheShippedLlamaFiles) {
   expect_flops(flop_shape(llama3, make_decoder_spec(llama3)), {421.6455, 87.48, 12.52});
 }
 
+// gpt-oss 20B, half of its layers within a window of 128 (T = 8192, TFLOP of a forward):
+//   a layer   router 2 * 8192 * 2880 * 32, experts 4 * 6 * 8192 * 2880 * 2880,
+//             projections 2 * 8192 * 2880 * 64 * (64 + 2 * 8 + 64)
+//   head      2 * 8192 * 2880 * 201088
+//   pairs     full 2 * 8192^2 * 64 * 64, sliding 4 * (8192 * 128 - 128^2 / 2) * 64 * 64; twelve layers each
+TEST(FlopShapeOfAModel, AgreesForTheShippedFilesWithExperts) {
+  const Config mixtral = config_of("mixtral-8x7b", "1", "2048");
+  expect_flops(flop_shape(mixtral, make_decoder_spec(mixtral)), {159.9532, 97.94, 2.06});
+  const Config qwen3 = config_of("qwen3-30b-a3b", "1", "4096");
+  expect_flops(flop_shape(qwen3, make_decoder_spec(qwen3)), {94.5430, 79.07, 20.93});
+  const Config gpt_oss = config_of("gpt-oss-20b", "1", "8192");
+  expect_flops(flop_shape(gpt_oss, make_decoder_spec(gpt_oss)), {197.7031, 89.68, 10.32});
+}
+
+// By hand, D 4: router 4 * 8; two experts of 3 * 2 * 6 between projections 2 * 4 * 2; shared 3 * 4 * 5 and its gate 4.
+TEST(FlopShapeOfAModel, CountsTheChosenExperts) {
+  MoeFfnSpec ffn;
+  ffn.router.num_experts = 8;
+  ffn.router.num_experts_per_tok = 2;
+  ffn.mlp_dim = 6;
+  ffn.latent_dim = 2;
+  ffn.shared_dim = 5;
+  ffn.has_shared_gate = true;
+  DecoderSpec spec;
+  spec.emb_dim = 4;
+  spec.vocab_size = 1;
+  spec.layers.resize(1);
+  spec.layers[0].ffn = ffn;
+  const FlopShape shape = flop_shape(Config(), spec);
+  EXPECT_EQ(shape.layers.at(0).active_weights, 32 + 2 * 36 + 16 + 60 + 4);
+}
+
 TEST(FlopShapeOfAModel, DescribesEachLayerByItsOwnSpec) {
   AttentionSpec attention;
   attention.num_query_heads = 4;

@@ -229,14 +229,17 @@ TEST(RematPolicy, MemoryIsThatOfTheNamedTensors) {
 TEST(RematPolicy, CustomKeepsWhatItsKeysName) {
   using enum NamedTensor;
   EXPECT_EQ(plan_of({"remat_policy=custom"}).kept, NamedTensors());
-  EXPECT_EQ(plan_of({"remat_policy=custom", "context=device", "mlpwo=offload"}).kept, (NamedTensors{kContext, kMlpwo}));
+  EXPECT_EQ(plan_of({"remat_policy=custom", "context=device", "mlpwo=offload"}).kept,
+            (NamedTensors{kContext, kMlpwo, kMoeMlpwo}));
   EXPECT_EQ(plan_of({"remat_policy=custom", "qkv_proj=device"}).kept, (NamedTensors{kQueryProj, kKeyProj, kValueProj}));
   EXPECT_EQ(plan_of({"remat_policy=custom", "kv_proj=device"}).kept, (NamedTensors{kKeyProj, kValueProj}));
-  EXPECT_EQ(plan_of({"remat_policy=custom", "mlpwi=device"}).kept, (NamedTensors{kMlpwi, kMlpwi0, kMlpwi1}));
-  EXPECT_EQ(plan_of({"remat_policy=custom", "mlpwi_0=device", "mlpwi_1=device", "out_proj=device", "query_proj=device",
-                     "key_proj=device", "value_proj=device", "attention_out=device"})
-                .kept,
-            (NamedTensors{kQueryProj, kKeyProj, kValueProj, kContext, kOutProj, kMlpwi0, kMlpwi1}));
+  EXPECT_EQ(plan_of({"remat_policy=custom", "mlpwi=device"}).kept,
+            (NamedTensors{kMlpwi, kMlpwi0, kMlpwi1, kMoeMlpwi0, kMoeMlpwi1}));
+  EXPECT_EQ(
+      plan_of({"remat_policy=custom", "mlpwi_0=device", "mlpwi_1=device", "out_proj=device", "query_proj=device",
+               "key_proj=device", "value_proj=device", "attention_out=device"})
+          .kept,
+      (NamedTensors{kQueryProj, kKeyProj, kValueProj, kContext, kOutProj, kMlpwi0, kMlpwi1, kMoeMlpwi0, kMoeMlpwi1}));
   EXPECT_EQ(plan_of({"remat_policy=full", "context=device"}).kept, NamedTensors());
 }
 

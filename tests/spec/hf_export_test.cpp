@@ -83,7 +83,8 @@ TEST(HfExport, GivesTheSameKeysWhenReadAgain) {
 }
 
 TEST(HfExport, PublicModelsComeBackAsTheSameDecoder) {
-  for (const char* text : {kLlama2_7b, kLlama31_8b, kMistral7bV01, kQwen3_0_6b, kOlmo3_7b}) {
+  for (const char* text : {kLlama2_7b, kLlama31_8b, kMistral7bV01, kQwen3_0_6b, kOlmo3_7b, kMixtral8x7b, kQwen3_30bA3b,
+                           kOlmoe1b7b, kGptOss20b}) {
     const HfFolder folder(text);
     const Config config = config_of_folder(folder.path());
     const HfFolder again(hf_config_text(config, {.dtype = "bfloat16"}));

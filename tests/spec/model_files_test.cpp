@@ -10,6 +10,7 @@ namespace ballast {
 namespace {
 
 using testing::attention_of;
+using testing::experts_of;
 using testing::ffn_of;
 using testing::HfFolder;
 using testing::windows_of;
@@ -38,24 +39,69 @@ DecoderSpec from_json(const std::string& config_json) {
 struct Published {
   std::string model;
   int64_t num_parameters;
+  int64_t num_active = 0;  ///< parameters that one token meets; 0: all
+  int64_t left_out = 0;    ///< parameters that the published active number does not count
 };
 
 const std::vector<Published>& published() {
   static const std::vector<Published> models = {
-      {"llama2-7b", 6738415616},     {"llama2-13b", 13015864320},     {"llama2-70b", 68976648192},
-      {"llama3-8b", 8030261248},     {"llama3-70b", 70553706496},     {"llama3.1-8b", 8030261248},
-      {"llama3.1-70b", 70553706496}, {"llama3.1-405b", 405853388800}, {"llama3.2-1b", 1235814400},
-      {"llama3.2-3b", 3212749824},   {"llama3.3-70b", 70553706496},   {"mistral-7b", 7241732096},
-      {"qwen3-0.6b", 596049920},     {"qwen3-1.7b", 1720574976},      {"qwen3-4b", 4022468096},
-      {"qwen3-8b", 8190735360},      {"qwen3-14b", 14768307200},      {"qwen3-32b", 32762123264},
-      {"olmo3-7b", 7298011136},      {"olmo3-7b-pt", 7298011136},     {"olmo3-32b", 32233522176},
+      {"llama2-7b", 6738415616},
+      {"llama2-13b", 13015864320},
+      {"llama2-70b", 68976648192},
+      {"llama3-8b", 8030261248},
+      {"llama3-70b", 70553706496},
+      {"llama3.1-8b", 8030261248},
+      {"llama3.1-70b", 70553706496},
+      {"llama3.1-405b", 405853388800},
+      {"llama3.2-1b", 1235814400},
+      {"llama3.2-3b", 3212749824},
+      {"llama3.3-70b", 70553706496},
+      {"mistral-7b", 7241732096},
+      {"qwen3-0.6b", 596049920},
+      {"qwen3-1.7b", 1720574976},
+      {"qwen3-4b", 4022468096},
+      {"qwen3-8b", 8190735360},
+      {"qwen3-14b", 14768307200},
+      {"qwen3-32b", 32762123264},
+      {"olmo3-7b", 7298011136},
+      {"olmo3-7b-pt", 7298011136},
+      {"olmo3-32b", 32233522176},
+      {"mixtral-8x7b", 46702792704, 12879925248, 0},
+      {"mixtral-8x22b", 140630071296, 39161468928, 0},
+      {"qwen3-30b-a3b", 30532122624, 3353032704, 0},
+      {"qwen3-235b-a22b", 235093634560, 22190763520, 0},
+      {"qwen3-480b-a35b", 480154875392, 35474765312, 0},
+      {"olmoe-1b-7b", 6919161856, 1282017280, 0},
+      {"gpt-oss-20b", 20914757184, 3608307264, 201088 * 2880},
+      {"gpt-oss-120b", 116829156672, 5132849472, 201088 * 2880},
   };
   return models;
 }
 
 TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
-  for (const auto& [model, num_parameters] : published()) {
-    EXPECT_EQ(count_parameters(shipped(model)), num_parameters) << model;
+  for (const Published& entry : published()) {
+    EXPECT_EQ(count_parameters(shipped(entry.model)), entry.num_parameters) << entry.model;
+  }
+}
+
+/// The decoder with just the experts that one token is sent to; its router keeps all its rows.
+int64_t count_active(DecoderSpec spec) {
+  int64_t router_rows = 0;
+  for (LayerSpec& layer : spec.layers) {
+    auto* ffn = std::get_if<MoeFfnSpec>(&layer.ffn);
+    if (ffn == nullptr) continue;
+    const int64_t num_idle = ffn->router.num_experts - ffn->router.num_experts_per_tok;
+    router_rows += num_idle * (spec.emb_dim + (ffn->router.has_bias ? 1 : 0));
+    ffn->router.num_experts = ffn->router.num_experts_per_tok;
+  }
+  return count_parameters(spec) + router_rows;
+}
+
+// The makers round: 12.9 and 39.1 billion, 3.3, 22, 35, 1.3; gpt-oss 3.61 and 5.13 without the embedding.
+TEST(ModelFiles, HaveThePublishedNumberOfActiveParameters) {
+  for (const Published& entry : published()) {
+    const int64_t num_active = entry.num_active == 0 ? entry.num_parameters : entry.num_active;
+    EXPECT_EQ(count_active(shipped(entry.model)) - entry.left_out, num_active) << entry.model;
   }
 }
 
@@ -85,8 +131,7 @@ void expect_same_model(const DecoderSpec& a, const DecoderSpec& b) {
     EXPECT_EQ(x.sliding_window, y.sliding_window);
     EXPECT_EQ(x.qk_norm, y.qk_norm);
     EXPECT_EQ(a.ropes.at(static_cast<size_t>(x.rope)), b.ropes.at(static_cast<size_t>(y.rope))) << "layer " << i;
-    EXPECT_EQ(ffn_of(a, i).mlp_dim, ffn_of(b, i).mlp_dim);
-    EXPECT_EQ(ffn_of(a, i).activation, ffn_of(b, i).activation);
+    EXPECT_EQ(a.layers[i].ffn, b.layers[i].ffn) << "layer " << i;
     EXPECT_EQ(a.layers[i].pre_mixer_norm.name, b.layers[i].pre_mixer_norm.name);
     EXPECT_EQ(a.layers[i].post_ffn_norm.name, b.layers[i].post_ffn_norm.name);
   }
@@ -98,6 +143,10 @@ TEST(ModelFiles, AgreeWithThePublicConfigurations) {
   expect_same_model(shipped("llama3.1-8b"), from_json(testing::kLlama31_8b));
   expect_same_model(shipped("qwen3-0.6b"), from_json(testing::kQwen3_0_6b));
   expect_same_model(shipped("olmo3-7b"), from_json(testing::kOlmo3_7b));
+  expect_same_model(shipped("mixtral-8x7b"), from_json(testing::kMixtral8x7b));
+  expect_same_model(shipped("qwen3-30b-a3b"), from_json(testing::kQwen3_30bA3b));
+  expect_same_model(shipped("olmoe-1b-7b"), from_json(testing::kOlmoe1b7b));
+  expect_same_model(shipped("gpt-oss-20b"), from_json(testing::kGptOss20b));
 }
 
 TEST(ModelFiles, DescribeOlmo3BeforeAndAfterItsLongContextStage) {
@@ -192,6 +241,51 @@ TEST(HfSpec, DescribesGoldenOlmo3) {
   EXPECT_EQ(spec.ropes, (std::vector<RopeSpec>{plain, yarn}));
   EXPECT_EQ(attention_of(spec, 2).rope, 0);
   EXPECT_EQ(attention_of(spec, 3).rope, 1);
+}
+
+TEST(HfSpec, DescribesTheGoldensWithExperts) {
+  const DecoderSpec mixtral = golden("mixtral");
+  ASSERT_EQ(mixtral.layers.size(), 3);
+  const MoeFfnSpec& ffn = experts_of(mixtral, 0);
+  EXPECT_EQ(ffn.mlp_dim, 20);
+  EXPECT_EQ(ffn.router.num_experts, 8);
+  EXPECT_EQ(ffn.router.num_experts_per_tok, 2);
+  EXPECT_EQ(ffn.router.score, RouterScore::kLogits);
+  EXPECT_EQ(ffn.names.up, "w3");
+  EXPECT_EQ(attention_of(mixtral, 0).head_dim, 8);
+  const DecoderSpec qwen = golden("qwen3_moe");
+  EXPECT_EQ(experts_of(qwen, 2).mlp_dim, 16);
+  EXPECT_EQ(experts_of(qwen, 2).router.score, RouterScore::kSoftmax);
+  EXPECT_TRUE(experts_of(qwen, 2).router.normalizes);
+  EXPECT_EQ(attention_of(qwen, 0).qk_norm, QkNormKind::kPerHead);
+  const DecoderSpec flex = golden("flex_olmo");
+  EXPECT_EQ(experts_of(flex, 0).router.num_experts, 7);
+  EXPECT_EQ(experts_of(flex, 0).router.num_experts_per_tok, 3);
+  EXPECT_FALSE(experts_of(flex, 0).router.normalizes);
+  EXPECT_EQ(flex.layers[0].post_ffn_norm.epsilon, 1e-6);
+  const DecoderSpec olmoe = golden("olmoe");
+  EXPECT_FALSE(experts_of(olmoe, 0).router.normalizes);
+  EXPECT_EQ(attention_of(olmoe, 0).qk_norm, QkNormKind::kWholeProjection);
+  const DecoderSpec gpt = golden("gpt_oss");
+  EXPECT_EQ(windows_of(gpt), (std::vector<int64_t>{16, 0, 16, 0}));
+  EXPECT_EQ(experts_of(gpt, 1).activation_limit, 1.5);
+  EXPECT_EQ(experts_of(gpt, 1).activation_alpha, 1.702);
+  EXPECT_TRUE(experts_of(gpt, 1).has_bias);
+  EXPECT_TRUE(experts_of(gpt, 1).router.has_bias);
+  EXPECT_TRUE(attention_of(gpt, 0).has_sinks);
+  EXPECT_TRUE(attention_of(gpt, 0).has_output_bias);
+  ASSERT_EQ(gpt.ropes.size(), 1);
+  EXPECT_FALSE(gpt.ropes[0].truncate);
+  EXPECT_NEAR(gpt.ropes[0].attention_factor, 1.3465735902799727, 1e-15);
+}
+
+// Elements of all tensors in the files that transformers wrote.
+TEST(HfSpec, CountsTheElementsOfTheGoldensWithExperts) {
+  EXPECT_EQ(count_parameters(golden("mixtral")), 64480);
+  EXPECT_EQ(count_parameters(golden("qwen3_moe")), 64576);
+  EXPECT_EQ(count_parameters(golden("olmoe")), 58528);
+  EXPECT_EQ(count_parameters(golden("flex_olmo")), 53824);
+  EXPECT_EQ(count_parameters(golden("gpt_oss")), 59840);
 }
 
 TEST(HfSpec, SlidesEveryLayerOfMistralV01) {
