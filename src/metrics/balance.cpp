@@ -1,4 +1,4 @@
-// SPDgot --step-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
 #include "metrics/balance.h"
 
 #include <algorithm>
