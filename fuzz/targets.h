@@ -14,5 +14,6 @@ void tiktoken_ranks(std::string_view input);
 void safetensors_header(std::string_view input);
 void checkpoint_manifest(std::string_view input);
 void json_lines(std::string_view input);
+void expert_load(std::string_view input);
 
 }  // namespace ballast::fuzz

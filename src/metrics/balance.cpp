@@ -1,4 +1,4 @@
-// SPDgot --step-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
 #include "metrics/balance.h"
 
 #include <algorithm>
@@ -87,11 +87,12 @@ void add_comparison_notes(BalanceView& view) {
       continue;
     }
     const LayerLoad &a = *loads.front(), &b = *loads.back();
+    const std::string name = "layer " + std::to_string(layer);
     const auto differs = [&](bool& has_said, const std::string& what, const std::string& of_a,
                              const std::string& of_b) {
       if (has_said || of_a == of_b) return;
       has_said = true;
-      view.notes.push_back("layer " + std::to_string(layer) + " has " + of_a + " " + what + " in A and " + of_b +
+      view.notes.push_back(name + " has " + of_a + " " + what + " in A and " + of_b +
                            " in B: the variances do not compare");
     };
     differs(has_said_width, "experts", std::to_string(a.counts.size()), std::to_string(b.counts.size()));

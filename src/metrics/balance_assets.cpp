@@ -12,17 +12,17 @@ background:var(--page);padding:8px 0}
 .bar output{min-width:76px}
 button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:3px 0;width:64px;
 cursor:pointer}
-.key{display:flex;gap:10px;align-items:center;color:var(--quiet)}
+.key{display:flex;gap:16px;align-items:center;color:var(--quiet)}
 .key div{position:relative;width:210px;height:26px}
 .key div i{position:absolute;left:0;right:0;top:0;height:10px;border-radius:3px;
 background:linear-gradient(90deg,var(--c0),var(--map) 50%,var(--c1));box-shadow:0 0 0 1px var(--edge)}
 .key div span{position:absolute;top:13px;transform:translateX(-50%);font-size:11.5px;line-height:1}
-.key>i{width:12px;height:12px;border-radius:3px;background:var(--text)}
+.key>i{margin-right:-8px;width:12px;height:12px;border-radius:3px;background:var(--text)}
 :root{--map:#e9ecf1}
 @media(prefers-color-scheme:dark){:root{--map:#252b34}}
 .map .plot{height:auto;border:0;overflow:visible}
 canvas{position:absolute;width:100%;height:100%;image-rendering:pixelated;border-radius:3px;box-shadow:0 0 0 1px var(--edge)}
-.cell{position:absolute;display:none;outline:2px solid var(--text);outline-offset:0;pointer-events:none;min-width:2px}
+.cell{position:absolute;display:none;outline:2px solid var(--text);outline-offset:0;box-shadow:0 0 0 4px var(--card);pointer-events:none;min-width:2px}
 .tip{position:absolute;display:none;z-index:1;padding:6px 10px;font-size:12.5px;line-height:1.35;white-space:nowrap;
 pointer-events:none;background:var(--card);border:1px solid var(--quiet);border-radius:8px;box-shadow:0 2px 8px #0003;
 font-variant-numeric:tabular-nums}
@@ -58,9 +58,9 @@ const std::string_view kBalanceScript = R"js(
     const left = pointed.expert * width, top = pointed.row * height;
     map.cell.style.cssText = `display:block;left:${left}%;top:${top}%;width:${width}%;height:${height}%`;
     const count = map.counts[map.frame][pointed.row][pointed.expert], mean = map.means[map.frame][pointed.row];
-    const share = count === 0 ? 'nothing' : count + (count === 1 ? ' assignment' : ' assignments');
-    const times = mean > 0 ? `, ${number(count / mean)} times the mean of ${number(mean)}` : '';
-    map.tip.innerHTML = `<b>layer ${row.layer}, expert ${pointed.expert}</b>${row.hash ? ' (hash)' : ''}<br>${share}${times}`;
+    const amount = count === 0 ? 'no assignment' : count === 1 ? '1 assignment' : `${count} assignments`;
+    const times = count > 0 ? `, ${number(count / mean)} times the mean of ${number(mean)}` : `, mean ${number(mean)}`;
+    map.tip.innerHTML = `<b>layer ${row.layer}, expert ${pointed.expert}</b>${row.hash ? ' (hash)' : ''}<br>${amount}${times}`;
     const side = left < 50 ? `left:${left + width}%;margin-left:8px` : `right:${100 - left}%;margin-right:8px`;
     const edge = top < 50 ? `top:${top}%` : `bottom:${100 - top - height}%`;
     map.tip.style.cssText = `display:block;${side};${edge}`;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "metrics/balance_assets.h"
@@ -104,31 +106,35 @@ constexpr std::string_view kBarHtml =
     "<span style=left:100%>8</span></div><i></i>none</div></div>\n"
     "<noscript><p class=note>The maps need JavaScript; curves and table do not.</p></noscript>\n";
 
-/// One value of each step: f(step), thinned out where there are many.
+/// value_at(step) of the steps that have one, thinned out where there are many.
 Series series_of(const RunLoads& run, const auto& value_at) {
   Series series;
   for (const size_t i : spaced_indices(run.history.steps.size(), kMostCurveSteps)) {
     const StepLoads& step = run.history.steps[i];
-    if (const std::optional<double> value = value_at(step)) series.push_back({step.step, *value});
+    if (const double value = value_at(step); std::isfinite(value)) series.push_back({step.step, value});
   }
   return series;
 }
 
-std::optional<double> tag_of(const StepLoads& step, const std::string& tag) {
-  for (const auto& [name, value] : load_tags(step.layers)) {
-    if (name == "learning/" + tag) return value;
-  }
-  return std::nullopt;
+/// Value of a tag of load_tags() over the layers with a router, which training can balance; over all where there are
+/// none.
+double tag_of(const StepLoads& step, const std::string& tag) {
+  std::vector<LayerLoad> routed;
+  std::copy_if(step.layers.begin(), step.layers.end(), std::back_inserter(routed),
+               [](const LayerLoad& load) { return !load.is_hash_routed; });
+  const Scalars tags = load_tags(routed.empty() ? step.layers : routed);
+  const auto found =
+      std::find_if(tags.begin(), tags.end(), [&](const auto& entry) { return entry.first == "learning/" + tag; });
+  return found == tags.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
 }
 
 std::vector<ChartLine> variance_lines(const RunLoads& run) {
   std::vector<ChartLine> lines;
   const std::vector<LayerLoad>& layers = run.history.steps.front().layers;
   for (size_t row = 0; row < layers.size(); ++row) {
-    lines.push_back(
-        {"layer " + std::to_string(layers[row].layer) + (layers[row].is_hash_routed ? " (hash)" : ""),
-         series_of(run, [&](const StepLoads& step) { return std::optional(load_variance(step.layers[row].counts)); }),
-         /*is_smoothed=*/false});
+    lines.push_back({"layer " + std::to_string(layers[row].layer) + (layers[row].is_hash_routed ? " (hash)" : ""),
+                     series_of(run, [&](const StepLoads& step) { return load_variance(step.layers[row].counts); }),
+                     /*is_smoothed=*/false});
   }
   return lines;
 }
@@ -136,6 +142,19 @@ std::vector<ChartLine> variance_lines(const RunLoads& run) {
 std::string run_title(size_t run, size_t num_runs, const std::string& title) {
   return num_runs == 1 ? title : title + " " + std::string(1, "AB"[run]);
 }
+
+struct LoadCurve {
+  const char* tag;
+  const char* title;
+  const char* label;
+  const char* unit;
+};
+constexpr LoadCurve kLoadCurves[] = {
+    {"moe_load_variance_mean", "Mean variance", "variance", "mean of the layers"},
+    {"moe_load_max_over_mean", "Largest load over the mean", "max/mean", "largest of the layers"},
+    {"moe_load_entropy", "Entropy", "entropy", "mean of the layers, 1: even"},
+    {"moe_dead_experts", "Dead experts", "dead", "sum of the layers"},
+};
 
 /// Variance by layer for each run, on one scale; then numbers of all layers, with the runs in one chart.
 std::string curves_html(std::span<const RunLoads> runs) {
@@ -151,52 +170,48 @@ std::string curves_html(std::span<const RunLoads> runs) {
     for (const SeriesPoint& point : line.points) values.push_back(point.value);
   }
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const std::string log_note = scale == ChartScale::kLog ? ", log scale" : "";
   std::string html = "<section class=charts>\n";
   for (size_t i = 0; i < runs.size(); ++i) {
     ChartSpec spec;
     spec.title = run_title(i, runs.size(), "Variance by layer");
-    spec.unit = "first to last layer: blue to orange" + log_note;
+    spec.unit = scale == ChartScale::kLog ? "log scale" : "";
     spec.scale = scale;
     spec.lines = lines[i];
     spec.is_bundle = true;
     spec.shown_values = {*low, *high};
     html += chart_html(spec);
   }
-  const auto add = [&](const std::string& title, const std::string& unit, const std::string& tag) {
+  for (const LoadCurve& curve : kLoadCurves) {
     ChartSpec spec;
-    spec.title = title;
+    spec.title = curve.title;
     for (size_t i = 0; i < runs.size(); ++i) {
-      spec.lines.push_back({run_title(i, runs.size(), "run"),
-                            series_of(runs[i], [&](const StepLoads& step) { return tag_of(step, tag); }),
-                            /*is_smoothed=*/false});
+      const Series series = series_of(runs[i], [&](const StepLoads& step) { return tag_of(step, curve.tag); });
+      if (!series.empty())
+        spec.lines.push_back({runs.size() == 1 ? curve.label : std::string(1, "AB"[i]), series, false});
     }
-    std::erase_if(spec.lines, [](const ChartLine& line) { return line.points.empty(); });
-    if (spec.lines.empty()) return;
+    if (spec.lines.empty()) continue;
     spec.scale = scale_for(spec.lines, ChartScale::kFromZero);
-    spec.unit = unit + (spec.scale == ChartScale::kLog ? ", log scale" : "");
+    spec.unit = std::string(curve.unit) + (spec.scale == ChartScale::kLog ? ", log scale" : "");
     html += chart_html(spec);
-  };
-  add("Mean variance", "Top-K layers", "moe_load_variance_mean");
-  add("Largest load over the mean", "of all layers", "moe_load_max_over_mean");
-  add("Entropy", "1: even, mean of the layers", "moe_load_entropy");
-  add("Dead experts", "sum of the layers", "moe_dead_experts");
-  return html + "</section>\n";
+  }
+  return html +
+         "</section>\n<p class=quiet>Variance by layer: blue is the first layer, orange the last; point at a line "
+         "or use the arrow keys. The other curves are of the layers with a router, where there are any.</p>\n";
 }
 
-/// One number a run, with an arrow between the two of a pair.
-std::string pair_text(const BalanceView& view, const auto& text_of) {
-  std::string text;
-  for (const StepLoads* step : view.steps) text += (text.empty() ? "" : " \xE2\x86\x92 ") + text_of(*step);
-  return text;
+std::string rounded(double value) {
+  if (std::isnan(value)) return "-";
+  return value >= 1000 ? fixed(value, 0) : general(value, 3);
 }
 
 std::string view_tiles(const BalanceView& view) {
-  const auto tag_text = [&](const std::string& tag, int digits) {
-    return pair_text(view, [&](const StepLoads& step) {
-      const std::optional<double> value = tag_of(step, tag);
-      return value ? general(*value, digits) : std::string("-");
-    });
+  // One number a run, with an arrow between the two of a pair.
+  const auto tag_text = [&](const std::string& tag) {
+    std::string text;
+    for (const StepLoads* step : view.steps) {
+      text += (text.empty() ? "" : " \xE2\x86\x92 ") + rounded(tag_of(*step, tag));
+    }
+    return text;
   };
   const StepLoads& first = *view.steps.front();
   const auto num_hash = std::count_if(first.layers.begin(), first.layers.end(),
@@ -208,10 +223,10 @@ std::string view_tiles(const BalanceView& view) {
   const double total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
   html += tile_html("Experts", std::to_string(num_experts(first)),
                     general(total / static_cast<double>(counts.size()), 6) + " assignments each at balance");
-  html += tile_html("Mean variance", tag_text("moe_load_variance_mean", 6), "Top-K layers; even: 0");
-  html += tile_html("Largest over mean", tag_text("moe_load_max_over_mean", 4), "even: 1");
-  html += tile_html("Dead experts", tag_text("moe_dead_experts", 8), "sum of the layers");
-  html += tile_html("Entropy", tag_text("moe_load_entropy", 4), "mean of the layers; even: 1");
+  html += tile_html("Mean variance", tag_text("moe_load_variance_mean"), "of the Top-K layers; even: 0");
+  html += tile_html("Largest over mean", tag_text("moe_load_max_over_mean"), "of a Top-K layer; even: 1");
+  html += tile_html("Dead experts", tag_text("moe_dead_experts"), "in the Top-K layers");
+  html += tile_html("Entropy", tag_text("moe_load_entropy"), "of the Top-K layers; even: 1");
   return html + "</section>\n";
 }
 

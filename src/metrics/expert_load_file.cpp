@@ -40,7 +40,8 @@ FileTail tail_of(const std::filesystem::path& path) {
   FileTail tail;
   std::ifstream source(path, std::ios::binary);
   for (std::string line; std::getline(source, line); tail.end += line.size() + 1) {
-    const int64_t step = nlohmann::json::parse(line).at("step").get<int64_t>();
+    const auto number = nlohmann::json::parse(line).at("step");
+    const int64_t step = number.is_number_integer() ? number.get<int64_t>() : 0;  // a fraction is no step of ours
     if (tail.end > 0 && step != tail.step) {
       tail.begin = tail.end;
       tail.is_first_step = false;

@@ -9,17 +9,18 @@
 #include <utility>
 
 #include "files/file_error.h"
+#include "files/json_text.h"
 
 namespace ballast {
 namespace {
 
-constexpr int64_t kLargestNumber = int64_t{1} << 53;  // sums of counts stay exact as doubles
+constexpr int64_t kLargestNumber = int64_t{1} << 53;  // every smaller whole number is a double
 
 /// Parts of one line; every fault names file and line.
 class LoadLine {
  public:
-  LoadLine(const std::filesystem::path& path, int64_t number, const nlohmann::json& json)
-      : path_(path), number_(number), json_(json) {}
+  LoadLine(const std::filesystem::path& path, int64_t number, nlohmann::json json)
+      : path_(path), number_(number), json_(std::move(json)) {}
 
   [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& need) const {
     throw_file_error(ErrorKind::kData, path_.string() + ":" + std::to_string(number_),
@@ -66,11 +67,14 @@ class LoadLine {
 
   std::vector<int64_t> counts() const {
     std::vector<int64_t> counts;
+    int64_t total = 0;
     if (json_.contains("counts") && json_["counts"].is_array()) {
       for (const nlohmann::json& value : json_["counts"]) {
         const std::optional<int64_t> count = whole(value);
         if (!count) fail("has a count that is none", value.dump(-1, ' ', true), "a whole number from 0");
         counts.push_back(*count);
+        total += *count;
+        if (total > kLargestNumber) fail("has counts that are too large together", value.dump(), "at most 2^53");
       }
     }
     if (counts.empty()) fail("has no valid \"counts\"", text_of("counts"), "a list with a number for each expert");
@@ -94,8 +98,16 @@ class LoadLine {
 
   const std::filesystem::path& path_;
   int64_t number_;
-  const nlohmann::json& json_;
+  nlohmann::json json_;
 };
+
+std::optional<nlohmann::json> parsed(const std::string& text) {
+  try {
+    return parse_json(text);
+  } catch (const nlohmann::json::parse_error&) {
+    return std::nullopt;
+  }
+}
 
 bool is_same_layer(const LayerLoad& a, const LayerLoad& b) {
   return a.layer == b.layer && a.is_hash_routed == b.is_hash_routed && a.counts.size() == b.counts.size();
@@ -145,13 +157,14 @@ LoadHistory read_expert_load(const std::filesystem::path& path) {
   std::string text;
   for (int64_t number = 1; std::getline(source, text); ++number) {
     const bool is_torn = source.eof();  // no line break ends it
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    const LoadLine line(path, number, json);
-    if (json.is_discarded() && is_torn) {
+    const std::optional<nlohmann::json> json = parsed(text);
+    if (!json && is_torn) {
       history.notes.push_back("line " + std::to_string(number) + ", the last one, is not whole; it is left out");
       continue;
     }
-    if (!json.is_object()) line.fail("is no record", text, "a JSON object with step, layer, routing and counts");
+    const LoadLine line(path, number, json.value_or(nullptr));
+    if (!json || !json->is_object())
+      line.fail("is no record", text, "a JSON object with step, layer, routing and counts");
     add_load(history, line);
   }
   if (!history.steps.empty() && history.steps.back().layers.size() < history.steps.front().layers.size()) {

@@ -129,6 +129,11 @@ struct ExtraChart {
 constexpr ExtraChart kExtraCharts[] = {
     {"learning/z_loss", "z-loss", "nats a token"},
     {"learning/moe_lb_loss", "Expert balance loss", "nats, weighted"},
+    {"learning/router_z_loss", "Router z-loss", "nats, weighted"},
+    {"learning/moe_load_variance_mean", "Variance of expert load", "mean of the layers with a router"},
+    {"learning/moe_load_max_over_mean", "Largest expert load over the mean", "of all layers"},
+    {"learning/moe_dead_experts", "Experts without load", "sum of all layers"},
+    {"learning/moe_dropped_share", "Choices dropped by full experts", "share"},
     {"learning/mtp_loss", "Multi-token prediction loss", "nats a token, weighted"},
     {"learning/indexer_loss", "Indexer loss", "nats, weighted"},
     {"learning/dpo_loss", "DPO loss", "nats a pair"},
@@ -243,6 +248,13 @@ std::string last_step_html(const RunHistory& history) {
   return html + "</table></div>";
 }
 
+/// Where more about the experts is.
+std::string experts_html(const RunHistory& history) {
+  if (history.series("learning/moe_load_entropy").empty()) return {};
+  return "<p class=quiet>Load by layer and expert: <b>ballast balance</b> with the folder of this run writes "
+         "expert_load.html.</p>";
+}
+
 std::string smoothing_html(const RunHistory& history) {
   const size_t num_steps = history.series("learning/loss").size();
   return "<p class=quiet>Thin lines: every step (long runs: the lowest and the highest value of each stretch). Thick "
@@ -263,7 +275,8 @@ std::string report_page(const RunHistory& history, const std::string& written_at
   }
   parts.body += "\n<section class=charts>\n";
   for (const ChartSpec& chart : charts_of(history)) parts.body += chart_html(chart);
-  parts.body += "</section>" + smoothing_html(history) + "\n" + evals_html(history) + "\n" + last_step_html(history);
+  parts.body += "</section>" + smoothing_html(history) + experts_html(history) + "\n" + evals_html(history) + "\n" +
+                last_step_html(history);
   return html_page(parts);
 }
 

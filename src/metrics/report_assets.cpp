@@ -99,6 +99,7 @@ const std::string_view kReportScript = R"js(
     row.value.textContent = value === null ? '\u2013' : value;
     row.color.style.cssText = chart.paths[chart.lead].style.cssText;
     chart.paths.forEach((path, i) => path.classList.toggle('on', i === chart.lead));
+    chart.paths[chart.lead].parentNode.append(chart.paths[chart.lead]);
   };
   const show = (step, hasCursor, name) => {
     for (const chart of charts) {

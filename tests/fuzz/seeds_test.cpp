@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, Seeds,
                                          Target{"tiktoken_ranks", tiktoken_ranks},
                                          Target{"safetensors_header", safetensors_header},
                                          Target{"checkpoint_manifest", checkpoint_manifest},
-                                         Target{"json_lines", json_lines}),
+                                         Target{"json_lines", json_lines}, Target{"expert_load", expert_load}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

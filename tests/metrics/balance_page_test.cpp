@@ -71,13 +71,24 @@ TEST(BalancePage, TwoRunsShareAxesAndCharts) {
   EXPECT_EQ(map_data(page).size(), 2U);
   EXPECT_TRUE(page_has(page, "<b>Load by layer and expert A</b>"));
   EXPECT_TRUE(page_has(page, "<b>Load by layer and expert B</b>"));
-  EXPECT_TRUE(page_has(page, "<span>run A</span>"));
+  EXPECT_TRUE(page_has(page, "<span>A</span>"));
   EXPECT_TRUE(page_has(page, "<th>Variance A</th><th>Variance B</th><th>Improvement</th>"));
   const auto axis_after = [&](const std::string& title) {
     const size_t begin = page.find("\"y\":[", page.find("<b>" + title + "</b>"));
     return page.substr(begin, page.find(']', begin) - begin);
   };
   EXPECT_EQ(axis_after("Variance by layer A"), axis_after("Variance by layer B"));
+}
+
+// A hash layer with all on one of four would give 4; the largest of the others is 100 * 4 / 160. Variances 1200 and 2.
+TEST(BalancePage, TheNumbersOfAllLayersLeaveHashLayersOut) {
+  const RunLoads run = {
+      "r",
+      {{{0, {{0, true, {40, 0, 0, 0}, {}}, {1, false, {100, 20, 20, 20}, {}}, {2, false, {2, 2, 0, 4}, {}}}}}, {}}};
+  const std::string page = page_of({run});
+  EXPECT_TRUE(page_has(page, "<span>Largest over mean</span><b>2.5</b>"));
+  EXPECT_TRUE(page_has(page, "<span>Dead experts</span><b>1</b>"));
+  EXPECT_TRUE(page_has(page, "<span>Mean variance</span><b>601</b>"));
 }
 
 TEST(BalancePage, LoadsNothingAndEscapesNames) {
@@ -105,6 +116,7 @@ TEST(BalancePage, StandsForOneStepOneLayerAndOneExpert) {
   const std::string page = page_of({loads_run("r", 1, 1, 1)});
   EXPECT_TRUE(page_has(page, "no layer has a router: there is no total"));
   EXPECT_FALSE(page_has(page, "<b>Mean variance</b>"));
+  EXPECT_TRUE(page_has(page, "<span>Mean variance</span><b>-</b>"));
   EXPECT_FALSE(page_has(page, "nan"));
   EXPECT_EQ(map_data(page)[0].at("counts"), nlohmann::json({{{48}}}));
 }

@@ -78,6 +78,7 @@ TEST(ExpertLoadHistory, NamesFileLineAndFaultOfADamagedLine) {
   const std::pair<std::string, std::string> cases[] = {
       {"damage", "is no record; got damage, need a JSON object with step, layer, routing and counts"},
       {"[1]", "is no record; got [1], need"},
+      {"{\"step\":" + std::string(100000, '[') + std::string(100000, ']') + "}", "is no record; got {\"step\":[[["},
       {R"({"layer":2,"routing":"hash","counts":[1,2]})", "has no valid \"step\"; got none, need a whole number from 0"},
       {R"({"step":0.5,"layer":2,"routing":"hash","counts":[1,2]})", "has no valid \"step\"; got 0.5, need"},
       {R"({"step":0,"layer":-1,"routing":"hash","counts":[1,2]})", "has no valid \"layer\"; got -1, need"},
@@ -89,6 +90,8 @@ TEST(ExpertLoadHistory, NamesFileLineAndFaultOfADamagedLine) {
       {R"({"step":0,"layer":2,"routing":"hash"})", "has no valid \"counts\"; got none, need"},
       {R"({"step":0,"layer":2,"routing":"hash","counts":[]})", "has no valid \"counts\"; got [], need"},
       {R"({"step":0,"layer":2,"routing":"hash","counts":[1,-2]})", "has a count that is none; got -2, need"},
+      {R"({"step":0,"layer":2,"routing":"hash","counts":[9007199254740992,1]})",
+       "has counts that are too large together; got 1, need at most 2^53"},
       {R"({"step":0,"layer":2,"routing":"hash","counts":[1,"2"]})", "has a count that is none; got \"2\", need"},
       {R"({"step":0,"layer":2,"routing":"top_k","counts":[1,2],"bias":[1]})",
        "has no valid \"bias\"; got 1 numbers, need 2 numbers, one an expert"},
@@ -99,6 +102,16 @@ TEST(ExpertLoadHistory, NamesFileLineAndFaultOfADamagedLine) {
   for (const auto& [line, fault] : cases) {
     const std::string error = load_error_of(kLoad00 + "\n" + line + "\n" + kLoad50 + "\n");
     EXPECT_TRUE(error.starts_with("expert_load.jsonl:2: " + fault)) << line << " gave " << error;
+  }
+}
+
+TEST(ExpertLoadHistory, AFlippedBitIsReadOrNamed) {
+  const std::string whole = kLoad00 + "\n" + kLoad02 + "\n" + kLoad50 + "\n" + kLoad52 + "\n";
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+    const std::string error = load_error_of(damaged);  // any other exception ends the test
+    EXPECT_TRUE(error == "no DataError" || error.starts_with("expert_load.jsonl:")) << i << ": " << error;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "metrics/expert_load.h"
 #include "metrics/train_record.h"
 
 namespace ballast {
@@ -80,6 +81,23 @@ TEST(Report, LoadsNothing) {
   for (const char* part : {"http:", "https:", "//www", "src=", "href=", "url(", "@import", "fetch("}) {
     EXPECT_FALSE(has(page, part)) << part;
   }
+}
+
+TEST(Report, ShowsExpertLoadWhereThereIsSome) {
+  RunHistory history = history_of("experts", 4);
+  EXPECT_FALSE(has(report_page(history, {}), "ballast balance"));
+  for (int64_t step = 0; step < 4; ++step) {
+    for (const auto& [tag, value] : load_tags({{0, false, {1, 2, 3, 6 + step}, {}}})) {
+      history.train[tag].push_back({step, value});
+    }
+    history.train["learning/router_z_loss"].push_back({step, 0.5});
+  }
+  const std::string page = report_page(history, {});
+  for (const char* title : {"Variance of expert load", "Largest expert load over the mean", "Router z-loss"}) {
+    EXPECT_TRUE(has(page, "<figcaption><b>" + std::string(title) + "</b>")) << title;
+  }
+  EXPECT_FALSE(has(page, "Experts without load")) << "zero throughout";
+  EXPECT_TRUE(has(page, "<b>ballast balance</b> with the folder of this run writes expert_load.html"));
 }
 
 TEST(Report, NamesEqualLinesOnce) {
