@@ -157,6 +157,7 @@ constexpr DependentKeys kDependentKeys[] = {
      "num_experts", "0|1", true},
     {"load_balance_loss_form|load_balance_scope|moe_lb_group_instances", "load_balance_loss_weight", "0", true},
     {"log_moe_bias_norms|routed_bias_update_rate", "routed_bias", "true"},
+    {"log_moe_bias_norms", "decoder_block", "gpt_oss", true},  // its bias is trained like a weight
     {"adam_b1|adam_b2|adam_eps|adam_eps_root|adam_weight_decay|adamw_mask|mu_dtype", "opt_type", "adamw|adam_pax|muon"},
     {"muon_beta|muon_weight_decay|muon_consistent_rms", "opt_type", "muon"},
     {"skip_step_interval|skip_step_scaling_factor", "skip_step_on_spikes", "true"},

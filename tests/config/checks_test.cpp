@@ -158,6 +158,9 @@ TEST(CheckTogether, KeysOfExpertsThatChangeNothingDrawALine) {
   EXPECT_EQ(log_of({"moe_aux_loss_reduction=sum", "router_z_loss_weight=1"}), "");
   EXPECT_EQ(log_of({"log_moe_bias_norms=true"}),
             warning("log_moe_bias_norms", " has no effect with routed_bias=false"));
+  EXPECT_EQ(log_of({"log_moe_bias_norms=true", "routed_bias=true"}), "");
+  EXPECT_EQ(log_of({"log_moe_bias_norms=true", "routed_bias=true", "decoder_block=gpt_oss"}),
+            warning("log_moe_bias_norms", " has no effect with decoder_block=gpt_oss"));
 }
 
 TEST(CheckTogether, GroupsOfTheBalanceLossLieInOneMicroBatch) {
