@@ -134,7 +134,7 @@ BalanceView balance_view(std::span<const RunLoads> runs, std::optional<int64_t> 
   }
   const std::string first = "step " + std::to_string(view.steps.front()->step);
   view.title = step ? first : first + " of A, step " + std::to_string(view.steps.back()->step) + " of B";
-  if (!step) view.notes.push_back("the runs have no step in common: each shows its last one");
+  if (!step) view.notes.emplace_back("the runs have no step in common: each shows its last one");
   if (runs.size() == 2) add_comparison_notes(view);
   return view;
 }
@@ -173,7 +173,7 @@ BalanceTable balance_table(const BalanceView& view) {
   }
   table.notes = view.notes;
   if (num_top_k == 0) {
-    table.notes.push_back("no layer has a router: there is no total");
+    table.notes.emplace_back("no layer has a router: there is no total");
     return table;
   }
   table.total = {"TOTAL", std::to_string(num_top_k) + " Top-K", fixed(variance_sums[0], 2)};

@@ -256,9 +256,9 @@ std::string balance_page(std::span<const RunLoads> runs, const BalanceView& view
                                     : "A: " + runs[0].name + ", B: " + runs[1].name + ", " + view.title;
   parts.style = kBalanceStyle;
   parts.body = view_tiles(view);
-  for (size_t i = 0; i < runs.size(); ++i) {
-    for (const std::string& note : runs[i].history.notes) {
-      parts.body += "<p class=note>" + escape_html(expert_load_path(runs[i].name).string() + ": " + note) + "</p>";
+  for (const RunLoads& run : runs) {
+    for (const std::string& note : run.history.notes) {
+      parts.body += "<p class=note>" + escape_html(expert_load_path(run.name).string() + ": " + note) + "</p>";
     }
   }
   for (const std::string& note : view.notes) parts.body += "<p class=note>" + escape_html(note) + "</p>";

@@ -199,9 +199,9 @@ TEST(Balance, SaysWhatKeepsTwoRunsFromBeingCompared) {
       run_of("a", {{0, {{0, true, {4, 0}, {}}, {1, false, {2, 2}, {}}, {2, false, {3, 1}, {}}}}}),
       run_of("b", {{0, {{1, false, {4, 4}, {}}, {2, false, {3, 1}, {}}, {5, false, {1, 1, 1}, {}}}}})};
   const BalanceView view = balance_view(runs, std::nullopt);
-  EXPECT_EQ(view.notes, (std::vector<std::string>{
-                            "layer 1 has 4 assignments in A and 8 in B: the variances do not compare",
-                            "only one of the runs has these layers: 0, 5"}));
+  EXPECT_EQ(view.notes,
+            (std::vector<std::string>{"layer 1 has 4 assignments in A and 8 in B: the variances do not compare",
+                                      "only one of the runs has these layers: 0, 5"}));
   const BalanceTable table = balance_table(view);
   ASSERT_EQ(table.rows.size(), 4U);
   EXPECT_EQ(table.rows[0], (std::vector<std::string>{"0", "Hash Routed", "4.00", "-", "-"}));

@@ -159,12 +159,12 @@ WriterOptions load_options(const TemporaryFolder& folder) {
 
 TEST(MetricsWriter, KeepsTheExpertLoadOfARunThatEndsByAnException) {
   const TemporaryFolder folder;
-  try {
+  const auto stopped_run = [&] {
     MetricsWriter writer(load_options(folder));
     for (int64_t step = 0; step < 14; ++step) writer.write_expert_load(step, loads_at(step));
     throw std::runtime_error("stopped");
-  } catch (const std::runtime_error&) {
-  }
+  };
+  EXPECT_THROW(stopped_run(), std::runtime_error);
   EXPECT_EQ(load_steps(folder / "r/expert_load.jsonl"), (std::vector<int64_t>{0, 10, 13}));
 }
 
