@@ -41,6 +41,12 @@ class LayerStats {
     entries_.push_back({layer, kind, value.detach()});
   }
   const std::vector<LayerStat>& entries() const { return entries_; }
+  /// Sum over the layers of a kind that is a scalar; 0 where there is none.
+  double sum(LayerStatKind kind) const {
+    double sum = 0;
+    for (const LayerStat& entry : entries_) sum += entry.kind == kind ? entry.value.item<double>() : 0.0;
+    return sum;
+  }
 
  private:
   bool keeps_choices_;

@@ -24,12 +24,14 @@ EvalTotals evaluate(Decoder& decoder, BatchSource& source, const World& world, c
     LayerStats stats;
     const DecoderLoss loss = decoder.loss(decoder.hidden_states(context, stats), *context, options.z_loss_multiplier);
     std::vector<double> sums = {loss.ce_N.sum(at::kDouble).item<double>(), loss.z_N.sum(at::kDouble).item<double>(),
-                                static_cast<double>(parts[0].batch.loss_tokens())};
+                                static_cast<double>(parts[0].batch.loss_tokens()),
+                                stats.sum(LayerStatKind::kLoadBalance)};
     world.sum_over_data(sums);
     EvalBatch numbers;
     numbers.ce_sum = sums[0];
     numbers.z_sum = sums[1];
     numbers.target_weight_sum = sums[2];
+    numbers.moe_lb_loss = sums[3];
     totals.add(numbers);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (observer && !observer(index, seconds.count(), totals)) break;

@@ -20,10 +20,10 @@ void ExpertBalance::start() {
 }
 
 void ExpertBalance::add(const LayerStats& stats) {
+  load_balance_ += stats.sum(LayerStatKind::kLoadBalance);
+  router_z_ += stats.sum(LayerStatKind::kRouterZ);
+  num_dropped_ += stats.sum(LayerStatKind::kDroppedChoices);
   for (const LayerStat& entry : stats.entries()) {
-    if (entry.kind == LayerStatKind::kLoadBalance) load_balance_ += entry.value.item<double>();
-    if (entry.kind == LayerStatKind::kRouterZ) router_z_ += entry.value.item<double>();
-    if (entry.kind == LayerStatKind::kDroppedChoices) num_dropped_ += entry.value.item<double>();
     if (entry.kind != LayerStatKind::kExpertCounts) continue;
     const at::Tensor counts_E = entry.value.to(at::kCPU).contiguous();
     std::vector<int64_t>& sums = counts_[entry.layer];

@@ -17,6 +17,8 @@ using Ids = std::vector<int32_t>;
 using Words = std::vector<std::string>;
 
 inline const std::string kGoldenLlama = std::string(BALLAST_SOURCE_DIR) + "/tests/golden/llama";
+inline const std::string kGoldenQwen3Moe = std::string(BALLAST_SOURCE_DIR) + "/tests/golden/qwen3_moe";
+inline const std::string kGoldenGptOss = std::string(BALLAST_SOURCE_DIR) + "/tests/golden/gpt_oss";
 
 /// `count` ids of a vocabulary of 128, none of them 0, that do not repeat soon.
 inline Ids some_ids(int count, int seed = 0) {
@@ -67,7 +69,7 @@ inline void write_recorded(const std::filesystem::path& path, int64_t rows, int6
       path, {{"batches", StoredType::kI32, shape, tokens}, {"segments", StoredType::kI32, shape, segments}});
 }
 
-/// A run of the golden Llama model; dtype, batch and data are the caller's.
+/// A run of a golden model, Llama if not named; dtype, batch and data are the caller's.
 inline Words golden_llama_run(const std::string& command, const Words& more, const std::string& model = kGoldenLlama) {
   Words words = {command,        "configs/base.yml",           "run_name=t",    "base_output_directory=out",
                  "hardware=cpu", "enable_checkpointing=false", "dtype=float32", "weight_dtype=float32",
@@ -121,13 +123,13 @@ inline std::map<std::string, std::vector<float>> probe(const ProgramFolder& fold
   return read_floats(folder.path() / "out.safetensors");
 }
 
-/// A copy of the golden Llama folder in which `change` may alter each tensor.
+/// A copy of a golden folder in which `change` may alter each tensor.
 template <class Change>
-std::string changed_llama(const ProgramFolder& folder, const Change& change) {
+std::string changed_golden(const ProgramFolder& folder, const std::string& golden, const Change& change) {
   std::filesystem::create_directories(folder.path() / "model");
-  folder.file("model/config.json", read_text(kGoldenLlama + "/config.json"));
-  const SafetensorsFile original(kGoldenLlama + "/model.safetensors");
-  auto values = read_floats(kGoldenLlama + "/model.safetensors");
+  folder.file("model/config.json", read_text(golden + "/config.json"));
+  const SafetensorsFile original(golden + "/model.safetensors");
+  auto values = read_floats(golden + "/model.safetensors");
   std::vector<TensorBytes> tensors;
   for (const StoredTensor& tensor : original.tensors()) {
     change(tensor.name, values.at(tensor.name));
@@ -135,6 +137,34 @@ std::string changed_llama(const ProgramFolder& folder, const Change& change) {
   }
   write_safetensors(folder.path() / "model/model.safetensors", tensors);
   return (folder.path() / "model").string();
+}
+
+/// gpt-oss with routers that send every token to two of the four experts, probabilities 1/2 each: 0 and 1 in even
+/// layers, 2 and 3 in odd ones.
+inline std::string one_sided_gpt_oss(const ProgramFolder& folder) {
+  return changed_golden(folder, kGoldenGptOss, [](const std::string& name, std::vector<float>& values) {
+    if (name.find("mlp.router.") == std::string::npos) return;
+    const bool is_odd = name.find("layers.1.") != std::string::npos || name.find("layers.3.") != std::string::npos;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool is_bias = name.ends_with("bias");
+      values[i] = is_bias && (i / 2 == (is_odd ? 1U : 0U)) ? 40.0F : 0.0F;
+    }
+  });
+}
+
+/// The lines of a run's expert_load.jsonl.
+inline std::vector<nlohmann::json> loads_of(const ProgramFolder& folder) {
+  std::ifstream stream(folder.path() / "out/t/expert_load.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+/// A tiny model of eight experts, two a token, in both layers.
+inline Words tiny_experts(const Words& more = {}) {
+  Words words = tiny_run({"num_experts=8", "num_experts_per_tok=2", "base_moe_mlp_dim=16"});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
 }
 
 inline Words joined(Words words, const Words& more) {

@@ -10,7 +10,7 @@ const std::string kScale = "model.layers.1.input_layernorm.weight";
 const std::string kMatrix = "model.layers.2.mlp.down_proj.weight";
 
 std::string with_huge_scale(const ProgramFolder& folder) {
-  return changed_llama(folder, [](const std::string& name, std::vector<float>& values) {
+  return changed_golden(folder, kGoldenLlama, [](const std::string& name, std::vector<float>& values) {
     if (name == kScale) values.assign(values.size(), 3e38F);
   });
 }
@@ -28,9 +28,10 @@ TEST(PyTorch46849, ALossThatIsNotFiniteEndsTheRunBeforeTheUpdateWithStepAndParam
 
 TEST(PyTorch46849, AWeightThatIsNotFiniteIsNamedBeforeTheGradientsItSpoils) {
   const ProgramFolder folder;
-  const std::string model = changed_llama(folder, [](const std::string& name, std::vector<float>& values) {
-    if (name == kMatrix) values[5] = std::numeric_limits<float>::quiet_NaN();
-  });
+  const std::string model =
+      changed_golden(folder, kGoldenLlama, [](const std::string& name, std::vector<float>& values) {
+        if (name == kMatrix) values[5] = std::numeric_limits<float>::quiet_NaN();
+      });
   const ProgramResult result = folder.run(golden_llama_run("train", kSynthetic, model));
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_NE(result.err.find("first in " + kMatrix + " (value)"), std::string::npos) << result.err;
