@@ -5,12 +5,11 @@
 // Beside it, in the same run, the bare products of the same shapes.
 #include <ATen/ATen.h>
 
-#include "config/config.h"
 #include "config/resolve.h"
 #include "metrics/throughput.h"
 #include "report.h"
+#include "steps.h"
 #include "tensor/heap.h"
-#include "train/setup.h"
 
 namespace {
 
@@ -49,46 +48,6 @@ class Products {
   };
   std::vector<Operands> operands_;
   double flops_ = 0, cpu_rate_ = 0;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-HostBatch random_batch(int64_t rows, int64_t length, int64_t vocab_size) {
-  HostBatch batch;
-  batch.resize(rows, length);
-  for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    batch.inputs[i] = static_cast<int32_t>((i * 7919) % static_cast<size_t>(vocab_size));
-    batch.targets[i] = static_cast<int32_t>((i * 104729 + 1) % static_cast<size_t>(vocab_size));
-    batch.inputs_position[i] = static_cast<int32_t>(i % static_cast<size_t>(length));
-    batch.inputs_segmentation[i] = batch.targets_segmentation[i] = 1;
-  }
-  return batch;
-}
-
-/// A model and a batch to take steps on.
-class Steps {
- public:
-  explicit Steps(const Config& config)
-      : decoder_(make_decoder(config, world_, at::Device(at::kCPU))),
-        step_(*decoder_, world_, step_options(config)),
-        batch_(random_batch(config.global_batch_size_to_load, config.max_target_length, config.vocab_size)) {
-    set_first_weights(*decoder_, config);
-  }
-  const DecoderSpec& spec() const { return decoder_->spec(); }
-  void operator()() {
-    StepNumbers numbers = step_.accumulate(batch_, index_++);
-    step_.update(numbers);
-  }
-
- private:
-  std::shared_ptr<const World> world_ = single_rank_world();
-  std::unique_ptr<Decoder> decoder_;
-  TrainStep step_;
-  HostBatch batch_;
-  int64_t index_ = 1;
 };
 
 /// Time and memory of a step under some policies. Peaks are above weights, moments and, between steps, nothing else.
@@ -149,15 +108,11 @@ int main(int argc, char** argv) {
   std::vector<double> shares;
   for (int round = 0; round < kRounds; ++round) {
     const double before = products.rate();
-    const auto start = std::chrono::steady_clock::now();
-    const std::clock_t cpu_start = std::clock();
-    run();
-    const double cpu_seconds = static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC;
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const BenchTime one = lap(run);
     const double after = products.rate();
-    time = {std::min(time.seconds, seconds), std::min(time.cpu_seconds, cpu_seconds)};
+    keep_best(time, one);
     product_rate = std::max({product_rate, before, after});
-    shares.push_back(flops.total * 1e12 / seconds / (0.5 * (before + after)));
+    shares.push_back(flops.total * 1e12 / one.seconds / (0.5 * (before + after)));
   }
   report["parameters"] = count_parameters(steps.spec());
   report["seconds_per_step"] = rounded(time.seconds);

@@ -7,12 +7,9 @@
 // run, the bare products of the same shapes on the same number of threads, and all experts for all tokens as three wide
 // products.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <atomic>
-
+#include "expert_products.h"
 #include "ops/activation.h"
 #include "ops/expert_ffn.h"
 #include "ops/linear.h"
@@ -70,99 +67,35 @@ class Layer {
   at::Tensor d_y_;
 };
 
-/// The layer's products alone, expert by expert, on memory that is there.
-class Products {
- public:
-  Products(const at::Tensor& expert_NK, at::ScalarType type) : plan_(plan_experts(expert_NK, kExperts)) {
-    const int64_t rows = plan_.num_rows();
-    for (at::Tensor& tensor : wide_) tensor = at::randn({rows, kWidth}).to(type);
-    for (at::Tensor& tensor : narrow_) tensor = at::randn({rows, kExpertWidth}).to(type);
-    for (at::Tensor& tensor : matrices_) tensor = at::randn({kExperts, kExpertWidth, kWidth}).to(type);
-    for (at::Tensor& tensor : gradients_) tensor = at::empty({kExperts, kExpertWidth, kWidth}).to(type);
-  }
-  void operator()() const {
-    std::atomic<int64_t> next{0};
-    at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) {
-      const at::AutoDispatchBelowADInplaceOrView no_autograd;
-      for (int64_t e = next++; e < kExperts; e = next++) run(e);
-    });
-  }
-
- private:
-  void run(int64_t e) const {
-    const auto i = static_cast<size_t>(e);
-    const auto rows = [&](const at::Tensor& all) {
-      return all.narrow(0, plan_.offsets[i], plan_.offsets[i + 1] - plan_.offsets[i]);
-    };
-    at::Tensor y = rows(wide_[1]), d_x = rows(wide_[3]), gate = rows(narrow_[0]), up = rows(narrow_[1]),
-               d_product = rows(narrow_[2]);
-    const at::Tensor x = rows(wide_[0]), d_y = rows(wide_[2]), gate_FD = matrices_[0][e], up_FD = matrices_[1][e],
-                     down_FD = matrices_[2][e];
-    at::Tensor d_gate_FD = gradients_[0][e], d_up_FD = gradients_[1][e], d_down_FD = gradients_[2][e];
-    at::mm_out(gate, x, gate_FD.t());
-    at::mm_out(up, x, up_FD.t());
-    at::mm_out(y, gate, down_FD);
-    at::mm_out(d_product, d_y, down_FD.t());
-    at::mm_out(d_down_FD, gate.t(), d_y);
-    at::mm_out(d_gate_FD, gate.t(), x);
-    at::mm_out(d_up_FD, up.t(), x);
-    at::mm_out(d_x, gate, gate_FD);
-    at::addmm_out(d_x, d_x, up, up_FD);
-  }
-
-  ExpertPlan plan_;
-  at::Tensor wide_[4], narrow_[3], matrices_[3], gradients_[3];
-};
-
-struct Lap {
-  double seconds, cpu_seconds;
-};
-
-Lap lap(const std::function<void()>& run) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::clock_t cpu_start = std::clock();
-  run();
-  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-          static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC};
-}
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 /// The rate of a shared machine changes from second to second: layer and products take turns.
 nlohmann::ordered_json measure(bool is_skewed, at::ScalarType type, bool has_all_experts) {
   constexpr int kRounds = 15;
   const at::Tensor expert_NK = choose(is_skewed);
   const Layer layer(expert_NK, type);
-  const Products products(expert_NK, type);
+  const ExpertProducts products(expert_NK, {kExperts, kWidth, kExpertWidth}, type);
   const double peak = peak_megabytes([&] { layer.chosen_experts(); });
   products();
   std::vector<double> seconds, shares;
-  Lap best{1e30, 1e30}, best_products{1e30, 1e30};
-  const auto keep = [](Lap& so_far, const Lap& one) {
-    so_far = {std::min(so_far.seconds, one.seconds), std::min(so_far.cpu_seconds, one.cpu_seconds)};
-  };
+  BenchTime best, best_products;
   for (int round = 0; round < kRounds; ++round) {
-    const Lap before = lap([&] { products(); });
-    const Lap middle = lap([&] { layer.chosen_experts(); });
-    const Lap after = lap([&] { products(); });
-    keep(best, middle);
-    keep(best_products, before);
-    keep(best_products, after);
+    const BenchTime before = lap([&] { products(); });
+    const BenchTime middle = lap([&] { layer.chosen_experts(); });
+    const BenchTime after = lap([&] { products(); });
+    keep_best(best, middle);
+    keep_best(best_products, before);
+    keep_best(best_products, after);
     seconds.push_back(middle.seconds);
     shares.push_back(0.5 * (before.seconds + after.seconds) / middle.seconds);
   }
   nlohmann::ordered_json figures = {
       {"seconds", rounded(best.seconds)},
-      {"median_seconds", rounded(median_of(seconds))},
+      {"median_seconds", rounded(median(seconds))},
       {"cpu_seconds", rounded(best.cpu_seconds)},
       {"layer_gflops", rounded(kFlops / best.seconds / 1e9)},
       {"product_gflops", rounded(kFlops / best_products.seconds / 1e9)},
       {"share_of_product_rate", rounded(best_products.seconds / best.seconds)},
       {"share_of_product_rate_by_cpu_time", rounded(best_products.cpu_seconds / best.cpu_seconds)},
-      {"median_share_of_the_rates_around_each_run", rounded(median_of(shares))},
+      {"median_share_of_the_rates_around_each_run", rounded(median(shares))},
       {"peak_mb_with_gradients", rounded(peak)}};
   if (has_all_experts) {
     const BenchTime all = best_time(3, [&] { layer.all_experts(); });

@@ -13,6 +13,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "../tests/ops/peak_memory.h"
 
@@ -24,17 +25,29 @@ struct BenchTime {
   double cpu_seconds = 1e30;
 };
 
+/// Wall and CPU time of one run.
+inline BenchTime lap(const std::function<void()>& run) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t cpu_start = std::clock();
+  run();
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+          static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC};
+}
+
+/// Keeps the smaller of both times.
+inline void keep_best(BenchTime& so_far, const BenchTime& one) {
+  so_far = {std::min(so_far.seconds, one.seconds), std::min(so_far.cpu_seconds, one.cpu_seconds)};
+}
+
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
 inline BenchTime best_time(int rounds, const std::function<void()>& run) {
   run();  // warms up
   BenchTime best;
-  for (int round = 0; round < rounds; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    const std::clock_t cpu_start = std::clock();
-    run();
-    best.cpu_seconds = std::min(best.cpu_seconds, static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC);
-    best.seconds =
-        std::min(best.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
+  for (int round = 0; round < rounds; ++round) keep_best(best, lap(run));
   return best;
 }
 
