@@ -248,7 +248,6 @@ const std::vector<HfRejection>& hf_rejections() {
   static const std::vector<HfRejection> rejections = {
       {"hidden_act", {"\"silu\""}, "silu"},
       {"hidden_activation", {"\"silu\""}, "silu"},
-      {"quantization_config", {}, "weights that are not quantised"},
       {"use_bidirectional_attention", {"false"}, "causal attention (false)"},
       {"router_jitter_noise", {"0", "0.0"}, "0"},
       {"attn_logit_softcapping", {}, "null"},
@@ -312,6 +311,7 @@ std::string hf_alias_markdown() {
   for (const HfRejection& rejection : hf_rejections()) {
     text += "| `" + rejection.field + "` | " + (rejection.accepted.empty() ? "-" : rejection.need) + " |\n";
   }
+  text += "| `quantization_config` | `quant_method` mxfp4: decoded as it is read |\n";
   text += "\nRecipe of the training, not used: " + markdown_list(hf_recipe_fields());
   text += "\nIgnored: " + markdown_list(hf_ignored_fields());
   return text;

@@ -131,6 +131,13 @@ void check_rejections(const HfReader& reader) {
   }
 }
 
+/// MXFP4 pairs are recognised by their names when weights are read; other codes are not known.
+void check_quantization(const HfReader& reader) {
+  const Json* value = reader.find("quantization_config");
+  if (value == nullptr || (value->is_object() && value->value("quant_method", Json()) == "mxfp4")) return;
+  reader.fail("quantization_config", "no decoder for these weights", value->dump(), "MXFP4, or none");
+}
+
 /// layer_types of config.json, checked; empty if it has none.
 std::vector<std::string> read_layer_types(const HfReader& reader) {
   const Json* value = reader.find("layer_types");
@@ -263,6 +270,7 @@ std::set<std::string> known_fields(const HfFamily& family) {
   for (const HfRejection& rejection : hf_rejections()) known.insert(rejection.field);
   known.insert(hf_recipe_fields().begin(), hf_recipe_fields().end());
   known.insert(hf_ignored_fields().begin(), hf_ignored_fields().end());
+  known.insert("quantization_config");
   return known;
 }
 
@@ -294,6 +302,7 @@ std::vector<KeyAssignment> hf_config_assignments(const nlohmann::json& root, con
   HfReader reader(root, path);
   const HfFamily& family = family_of(reader);
   check_rejections(reader);
+  check_quantization(reader);
   for (const auto& [key, value] : family.implied) reader.assign(key, value, "model_type");
   for (const std::string& key : read_fields(reader, family)) derive(reader, key);
   const auto max_positions = assigned_integer(reader, "max_position_embeddings");

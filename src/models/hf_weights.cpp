@@ -7,7 +7,6 @@
 #include "files/safetensors.h"
 #include "models/hf_layout.h"
 #include "models/weight_fit.h"
-#include "tensor/stored_tensor.h"
 
 namespace ballast {
 namespace {
@@ -31,7 +30,7 @@ bool is_ignorable(const std::string& name, const DecoderSpec& spec) {
 
 }  // namespace
 
-void check_hf_weights(const Decoder& decoder, const SafetensorsFolder& weights, const std::string& folder) {
+void check_hf_weights(const Decoder& decoder, const HfTensors& weights, const std::string& folder) {
   std::vector<StoredTensor> wanted;
   for (const HfTensor& tensor : hf_layout(decoder)) wanted.push_back({.name = tensor.name, .shape = tensor.shape});
   WeightFit fit(wanted, [&](const std::string& name) { return weights.find(name); });
@@ -50,12 +49,12 @@ void check_hf_weights(const Decoder& decoder, const SafetensorsFolder& weights, 
 
 void load_hf_weights(Decoder& decoder, const std::string& folder, const std::string& weights_file) {
   const at::NoGradGuard no_grad;
-  const SafetensorsFolder weights = open_hf_weights(folder, weights_file);
+  const HfTensors weights(open_hf_weights(folder, weights_file));
   check_hf_weights(decoder, weights, folder);
   std::map<std::string, at::Tensor> own;
   for (const auto& [name, tensor] : decoder.stored_tensors()) own.emplace(name, tensor);
   for (const HfTensor& tensor : hf_layout(decoder)) {
-    const at::Tensor stored = borrow_stored(weights.at(tensor.name), weights.bytes(tensor.name));
+    const at::Tensor stored = weights.read(tensor.name);
     for (const HfPart& part : tensor.parts) part.view_of_own(own.at(part.own_name)).copy_(part.view_of_hf(stored));
   }
   for (const UnitPtr& unit : decoder.units()) unit->drop_copies();

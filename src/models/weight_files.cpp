@@ -26,24 +26,23 @@ Decoder shape_decoder(const DecoderSpec& spec) {
 }
 
 /// A folder as it is.
-class HfWeightFiles : public WeightFiles {
+class HfWeightFiles final : public WeightFiles {
  public:
   HfWeightFiles(SafetensorsFolder folder, std::vector<StoredTensor> tensors)
       : WeightFiles(std::move(tensors)), folder_(std::move(folder)) {}
-  at::Tensor read(const StoredTensor& tensor) const override { return stored(tensor.name); }
-
- protected:
-  at::Tensor stored(const std::string& name) const { return borrow_stored(folder_.at(name), folder_.bytes(name)); }
+  at::Tensor read(const StoredTensor& tensor) const override {
+    return borrow_stored(tensor, folder_.bytes(tensor.name));
+  }
 
  private:
   SafetensorsFolder folder_;
 };
 
 /// A folder's weights as our tensors.
-class HfAsOwnFiles final : public HfWeightFiles {
+class HfAsOwnFiles final : public WeightFiles {
  public:
-  HfAsOwnFiles(SafetensorsFolder folder, std::vector<StoredTensor> tensors, const std::vector<HfTensor>& layout)
-      : HfWeightFiles(std::move(folder), std::move(tensors)) {
+  HfAsOwnFiles(HfTensors weights, std::vector<StoredTensor> tensors, const std::vector<HfTensor>& layout)
+      : WeightFiles(std::move(tensors)), weights_(std::move(weights)) {
     for (const HfTensor& tensor : layout) {
       for (const HfPart& part : tensor.parts) pieces_[part.own_name].emplace_back(tensor.name, part);
     }
@@ -51,13 +50,14 @@ class HfAsOwnFiles final : public HfWeightFiles {
   at::Tensor read(const StoredTensor& tensor) const override {
     const auto& pieces = pieces_.at(tensor.name);
     const auto& [first_name, first] = pieces.front();
-    if (first.is_whole()) return stored(first_name);
+    if (first.is_whole()) return weights_.read(first_name);
     const at::Tensor own = at::empty(tensor.shape, at::TensorOptions().dtype(tensor_type(tensor)));
-    for (const auto& [name, part] : pieces) part.view_of_own(own).copy_(part.view_of_hf(stored(name)));
+    for (const auto& [name, part] : pieces) part.view_of_own(own).copy_(part.view_of_hf(weights_.read(name)));
     return own;
   }
 
  private:
+  HfTensors weights_;
   std::map<std::string, std::vector<std::pair<std::string, HfPart>>> pieces_;  // by the name of our tensor
 };
 
@@ -137,7 +137,7 @@ void write_index(const fs::path& folder, const std::map<std::string, std::string
 
 std::unique_ptr<WeightFiles> open_hf_weight_files(const fs::path& folder, const DecoderSpec& spec) {
   const Decoder decoder = shape_decoder(spec);
-  SafetensorsFolder weights = open_hf_weights(folder);
+  HfTensors weights(open_hf_weights(folder));
   check_hf_weights(decoder, weights, folder.string());
   const std::vector<HfTensor> layout = hf_layout(decoder);
   std::map<std::string, StoredType> types;

@@ -212,7 +212,8 @@ TEST(GoldenAuxiliaryLoss, OfTransformersIsTheFormOverAllLayersAtOnce) {
 
 std::vector<GoldenCase> all_cases() {
   std::vector<GoldenCase> cases;
-  for (const char* family : {"llama", "llama2", "qwen3", "olmo3", "mixtral", "qwen3_moe", "olmoe", "flex_olmo", "gpt_oss"}) {
+  for (const char* family :
+       {"llama", "llama2", "qwen3", "olmo3", "mixtral", "qwen3_moe", "olmoe", "flex_olmo", "gpt_oss"}) {
     for (const bool is_packed : {false, true}) cases.push_back({family, is_packed});
   }
   cases.push_back({"qwen3", true, {.rematerializes = true, .num_vocab_tiling = 4}});
