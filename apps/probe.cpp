@@ -191,8 +191,8 @@ int run_probe(const Arguments& arguments) {
 
   std::vector<int64_t> instances(static_cast<size_t>(batch.rows));
   std::iota(instances.begin(), instances.end(), 0);
-  const BatchContextPtr context = make_batch_context(batch, instances, spec, decoder.precision(), {},
-                                                     divisors_of(batch, instances, spec.moe), device);
+  const BatchContextPtr context =
+      make_batch_context(batch, instances, spec, decoder.precision(), {}, divisors_of(batch, instances, spec), device);
   const at::AutoGradMode grad_mode(!options.gradients.empty());
   Output output;
   LayerStats stats(/*keeps_choices=*/true);

@@ -122,16 +122,18 @@ FlopShape flop_shape(const Config& config, const DecoderSpec& spec) {
   shape.vocab_size = spec.vocab_size;
   shape.accumulation_steps = config.gradient_accumulation_steps;
   shape.has_reference_forward = config.use_dpo;
-  for (const LayerSpec& layer : spec.layers) {
-    LayerFlops flops;
-    std::visit(
-        [&](const auto& mixer) {
-          flops.active_weights += mixer_weights(mixer, spec.emb_dim);
-          flops.pairs.push_back(mixer_pairs(mixer));
-        },
-        layer.mixer);
-    std::visit([&](const auto& ffn) { flops.active_weights += weights_of(ffn, spec.emb_dim); }, layer.ffn);
-    shape.layers.push_back(flops);
+  for (const auto* layers : {&spec.layers, &spec.mtp.layers}) {
+    for (const LayerSpec& layer : *layers) {
+      LayerFlops flops;
+      std::visit(
+          [&](const auto& mixer) {
+            flops.active_weights += mixer_weights(mixer, spec.emb_dim);
+            flops.pairs.push_back(mixer_pairs(mixer));
+          },
+          layer.mixer);
+      std::visit([&](const auto& ffn) { flops.active_weights += weights_of(ffn, spec.emb_dim); }, layer.ffn);
+      shape.layers.push_back(flops);
+    }
   }
   return shape;
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "data/further_tokens.h"
+
 namespace ballast {
 namespace {
 
@@ -13,21 +15,34 @@ at::Tensor to_device(const std::vector<int32_t>& values, at::IntArrayRef shape, 
   return borrowed.to(device, at::kLong);
 }
 
-}  // namespace
-
-StepDivisors divisors_of(const HostBatch& batch, const std::vector<int64_t>& instances, const MoeTraining& moe) {
-  StepDivisors divisors;
-  divisors.loss_tokens = static_cast<double>(batch.loss_tokens());
+/// What lies at the positions where `is_routed` is not 0.
+StepDivisors::Routed routed_of(const HostBatch& batch, const std::vector<int32_t>& is_routed,
+                               const std::vector<int64_t>& instances, const MoeTraining& moe) {
+  StepDivisors::Routed routed;
   std::set<int64_t> groups;
   for (int64_t row = 0; row < batch.rows; ++row) {
-    const auto begin = batch.inputs_segmentation.begin() + row * batch.length;
-    const auto num_padded = std::count(begin, begin + batch.length, 0);
-    if (num_padded == batch.length) continue;
-    divisors.routed_tokens += static_cast<double>(batch.length - num_padded);
+    const auto begin = is_routed.begin() + row * batch.length;
+    const auto num_left_out = std::count(begin, begin + batch.length, 0);
+    if (num_left_out == batch.length) continue;
+    routed.tokens += static_cast<double>(batch.length - num_left_out);
     const int64_t instance = instances[static_cast<size_t>(row)];
     groups.insert(moe.groups_by_row ? row : moe.group_instances > 0 ? instance / moe.group_instances : 0);
   }
-  divisors.balance_groups = static_cast<double>(groups.size());
+  routed.groups = static_cast<double>(groups.size());
+  return routed;
+}
+
+}  // namespace
+
+StepDivisors divisors_of(const HostBatch& batch, const std::vector<int64_t>& instances, const DecoderSpec& spec) {
+  StepDivisors divisors;
+  divisors.loss_tokens = static_cast<double>(batch.loss_tokens());
+  divisors.routed = routed_of(batch, batch.inputs_segmentation, instances, spec.moe);
+  for (size_t module = 1; module <= spec.mtp.layers.size(); ++module) {
+    const FurtherTokens further = further_tokens(batch, static_cast<int64_t>(module));
+    divisors.mtp_tokens += static_cast<double>(std::count(further.counts.begin(), further.counts.end(), 1));
+    divisors.mtp_routed.push_back(routed_of(batch, further.exists, instances, spec.moe));
+  }
   return divisors;
 }
 
@@ -57,6 +72,18 @@ BatchContextPtr make_batch_context(const HostBatch& batch, const std::vector<int
       plan = std::make_shared<const AttentionPlan>(
           make_attention_plan(batch.inputs_segmentation, batch.rows, batch.length, window));
     }
+  }
+  for (size_t module = 0; module < spec.mtp.layers.size(); ++module) {
+    const FurtherTokens further = further_tokens(batch, static_cast<int64_t>(module) + 1);
+    auto view = std::make_shared<BatchContext>(*context);
+    view->mtp.clear();
+    view->input_N = to_device(further.inputs, {tokens}, device);
+    view->target_N = to_device(further.targets, {tokens}, device);
+    view->counts_N = to_device(further.counts, {tokens}, device).ne(0);
+    view->balance = make_balance_groups(to_device(further.exists, {batch.rows, batch.length}, device),
+                                        context->instance_B, spec.moe);
+    view->divisors.routed = divisors.mtp_routed.at(module);
+    context->mtp.push_back(std::move(view));
   }
   return context;
 }

@@ -36,22 +36,25 @@ struct BatchContext {
   int64_t rows = 0;
   int64_t length = 0;
   RunPosition position;
-  at::Tensor input_N;            ///< int64 token ids, N = rows * length
-  at::Tensor position_BT;        ///< int64, restarts at each document
-  at::Tensor segment_BT;         ///< int64, 0 = padding
-  at::Tensor instance_B;         ///< int64 number of each row in the step's global batch
-  at::Tensor target_N;           ///< int64
-  at::Tensor counts_N;           ///< bool: the position counts in the loss
-  StepDivisors divisors;         ///< of the whole step
-  BalanceGroups balance;         ///< of this micro-batch
-  std::vector<BatchRope> ropes;  ///< parallel to DecoderSpec::ropes
+  at::Tensor input_N;      ///< int64 token ids, N = rows * length
+  at::Tensor position_BT;  ///< int64, restarts at each document
+  at::Tensor segment_BT;   ///< int64, 0 = padding
+  at::Tensor instance_B;   ///< int64 number of each row in the step's global batch
+  at::Tensor target_N;     ///< int64
+  at::Tensor counts_N;     ///< bool: the position counts in the loss
+  StepDivisors divisors;   ///< of the whole step
+  BalanceGroups balance;   ///< of this micro-batch
+  /// A prediction module's view: inputs, targets, what counts and what is routed are its own, the rest is that of the
+  /// batch. Empty in a view.
+  std::vector<std::shared_ptr<const BatchContext>> mtp;
+  std::vector<BatchRope> ropes;                                   ///< parallel to DecoderSpec::ropes
   std::map<int64_t, std::shared_ptr<const AttentionPlan>> plans;  ///< by sliding window (0 = none)
 };
 
 using BatchContextPtr = std::shared_ptr<const BatchContext>;
 
 /// What one micro-batch adds to the divisors of its step. `instances` as below.
-StepDivisors divisors_of(const HostBatch& batch, const std::vector<int64_t>& instances, const MoeTraining& moe);
+StepDivisors divisors_of(const HostBatch& batch, const std::vector<int64_t>& instances, const DecoderSpec& spec);
 
 /// @param batch the micro-batch, `batch.rows` rows; `instances` their numbers in the step's global batch
 BatchContextPtr make_batch_context(const HostBatch& batch, const std::vector<int64_t>& instances,

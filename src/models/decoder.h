@@ -14,6 +14,7 @@
 #include "models/batch_context.h"
 #include "models/block.h"
 #include "models/parameter.h"
+#include "ops/cross_entropy.h"
 #include "spec/decoder_spec.h"
 
 namespace ballast {
@@ -37,8 +38,18 @@ struct WeightTensor {
 
 /// What the layers make of a micro-batch.
 struct HiddenStates {
-  at::Tensor stream_BTD;  ///< residual stream after the last layer, before the final norm
-  LossTerms auxiliary;    ///< terms of the objective that layers formed: moe_lb_loss, router_z_loss
+  at::Tensor stream_BTD;                ///< residual stream after the last layer, before the final norm
+  std::vector<at::Tensor> further_BTD;  ///< the stream that each prediction module left, in their order
+  LossTerms auxiliary;                  ///< terms of the objective that layers formed: moe_lb_loss, router_z_loss
+};
+
+/// The name of the prediction modules' term: weight * (sum of their cross-entropies) / (number of their targets).
+inline constexpr const char* kMtpLoss = "mtp_loss";
+
+/// Tokens that a prediction module foretold as the main model then did, and those it could have.
+struct Acceptance {
+  double accepted = 0;
+  double predicted = 0;
 };
 
 /// What weight files hold of a unit: masters, then buffers. The memory is the unit's.
@@ -64,7 +75,12 @@ class Decoder {
   /// stored_tensors() of all units. The memory is the decoder's: after writing into it call drop_copies() of the units.
   std::vector<WeightTensor> stored_tensors() const;
 
-  /// The router's selection bias [E] of a layer, undefined where it has none. The memory is the decoder's.
+  /// Agreement of module `spec().mtp.eval_module` with the main model on the targets of this micro-batch; zeros if it
+  /// is 0. @source DeepSeek-V3 report, section 5.4.3
+  Acceptance acceptance(const HiddenStates& hidden, const BatchContext& batch);
+
+  /// The router's selection bias [E] of a layer or, behind the last one, of a prediction module, undefined where it has
+  /// none. The memory is the decoder's.
   at::Tensor selection_bias(size_t layer) const;
 
   HiddenStates hidden_states(const BatchContextPtr& batch, LayerStats& stats, const LayerObserver& observer = {});
@@ -78,15 +94,33 @@ class Decoder {
   at::Tensor logits(const at::Tensor& hidden_BTD);
 
  private:
-  at::Tensor embed(const BatchContext& batch);
-  /// Final norm of the hidden states and the head matrix [V, D].
-  std::pair<at::Tensor, at::Tensor> head_inputs(const at::Tensor& hidden_BTD);
+  /// What a prediction module has in front of its block.
+  struct Module {
+    Slot embedding_norm = -1, stream_norm = -1, projection = -1;
+  };
+  static Module make_module(const DecoderSpec& spec, UnitBuilder& builder);
+  /// @param place  0: the input of the first layer; j: of module j
+  at::Tensor embed(const BatchContext& batch, int64_t place);
+  /// Runs a layer, or a module with the embedding of its tokens as a second input; terms go to `hidden`.
+  at::Tensor run_layer(size_t layer, const std::vector<at::Tensor>& inputs, const BatchContextPtr& batch,
+                       LayerStats& stats, HiddenStates& hidden);
+  /// Weight of the final norm and the head matrix [V, D].
+  struct Head {
+    at::Tensor norm_D, matrix_VD;
+  };
+  Head head();
+  /// The final norm of a stream as rows.
+  at::Tensor normed(const at::Tensor& stream_BTD, const Head& head) const;
+  /// Cross-entropy of a stream's counted tokens, each times `weight`.
+  CrossEntropyResult cross_entropy(const at::Tensor& stream_BTD, const Head& head, const BatchContext& batch,
+                                   double weight, double z_loss_multiplier) const;
 
   DecoderSpec spec_;
   Precision precision_;
   at::Device device_;
   DecoderOptions options_;
-  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<Block>> blocks_;  // of layers, then of modules
+  std::vector<Module> modules_;
   std::vector<UnitPtr> units_;
   UnitPtr embedding_, head_;
 };

@@ -84,8 +84,9 @@ std::vector<HfTensor> hf_layout(const Decoder& decoder) {
   LayoutBuilder layout;
   const std::vector<LayerSpec>& layers = decoder.spec().layers;
   for (size_t i = 0; i < decoder.units().size(); ++i) {
-    // The first unit is the embedding, the last the head.
+    // The first unit is the embedding, the last the head. Prediction modules have no place in a folder.
     const bool is_layer = i > 0 && i <= layers.size();
+    if (i > layers.size() && i + 1 < decoder.units().size()) continue;
     const auto* experts = is_layer ? std::get_if<MoeFfnSpec>(&layers[i - 1].ffn) : nullptr;
     for (const WeightTensor& tensor : stored_tensors(*decoder.units()[i])) {
       if (experts != nullptr) {

@@ -35,7 +35,8 @@ struct HfTensor {
   std::vector<HfPart> parts;
 };
 
-/// Every tensor that a folder holds for `decoder`. Tensors that are made of the same tensors of ours are neighbours.
+/// Every tensor that a folder holds for `decoder`: all but those of prediction modules, which transformers has not.
+/// Tensors that are made of the same tensors of ours are neighbours.
 std::vector<HfTensor> hf_layout(const Decoder& decoder);
 
 /// The tensor of a folder, put together from ours. @param own  our tensor of a name

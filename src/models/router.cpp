@@ -67,11 +67,11 @@ at::Tensor Router::balance_probabilities(const at::Tensor& logits_NE, const at::
 void Router::add_terms(const at::Tensor& logits_NE, const at::Tensor& selection_NE, const at::Tensor& counts_GE,
                        BlockContext& context) const {
   const StepDivisors& divisors = context.batch.divisors;
-  const double tokens = moe_.divides_by_loss_tokens ? divisors.loss_tokens : divisors.routed_tokens;
+  const double tokens = moe_.divides_by_loss_tokens ? divisors.loss_tokens : divisors.routed.tokens;
   if (moe_.load_balance_weight > 0) {
     LoadBalanceOptions options{.form = moe_.form, .num_experts_per_tok = spec_.num_experts_per_tok};
     options.divisor =
-        moe_.form == LoadBalanceForm::kOlmo ? std::max(tokens, 1.0) : std::max(divisors.balance_groups, 1.0);
+        moe_.form == LoadBalanceForm::kOlmo ? std::max(tokens, 1.0) : std::max(divisors.routed.groups, 1.0);
     const at::Tensor loss =
         load_balance_loss(balance_probabilities(logits_NE, selection_NE), counts_GE, context.batch.balance, options);
     context.terms.push_back({LayerStatKind::kLoadBalance, loss * (moe_.load_balance_weight * layer_share_)});

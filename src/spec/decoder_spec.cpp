@@ -191,6 +191,29 @@ int64_t count_ffn(const DenseFfnSpec& ffn, int64_t emb_dim) {
   return (num_inputs + 1) * emb_dim * ffn.mlp_dim + biases;
 }
 
+int64_t count_layer(const LayerSpec& layer, int64_t emb_dim) {
+  int64_t count = 0;
+  for (const NormSpec* norm :
+       {&layer.pre_mixer_norm, &layer.post_mixer_norm, &layer.pre_ffn_norm, &layer.post_ffn_norm}) {
+    count += count_norm(*norm, emb_dim);
+  }
+  count += std::visit([&](const AttentionSpec& mixer) { return count_attention(mixer, emb_dim); }, layer.mixer);
+  return count + std::visit([&](const auto& ffn) { return count_ffn(ffn, emb_dim); }, layer.ffn);
+}
+
+MtpSpec make_mtp(const Config& config, const LayerSpec& last_layer) {
+  MtpSpec mtp;
+  if (config.mtp_eval_target_module > config.mtp_num_layers) {
+    fail_spec(config, "mtp_eval_target_module", "there is no such module", to_text(config.mtp_eval_target_module),
+              "at most mtp_num_layers=" + to_text(config.mtp_num_layers));
+  }
+  if (config.mtp_num_layers == 0) return mtp;
+  mtp.layers.assign(static_cast<size_t>(config.mtp_num_layers), last_layer);
+  mtp.loss_weight = config.mtp_loss_scaling_factor;
+  mtp.eval_module = config.mtp_eval_target_module;
+  return mtp;
+}
+
 }  // namespace
 
 DecoderSpec make_decoder_spec(const Config& config) {
@@ -210,26 +233,25 @@ DecoderSpec make_decoder_spec(const Config& config) {
   spec.dense_init_scale = config.dense_init_scale;
   spec.dropout_rate = config.enable_dropout ? config.dropout_rate : 0.0;
   add_layers(config, family, spec);
+  spec.mtp = make_mtp(config, spec.layers.back());
   const auto is_routed = [](const LayerSpec& layer) { return std::holds_alternative<MoeFfnSpec>(layer.ffn); };
   if (std::any_of(spec.layers.begin(), spec.layers.end(), is_routed)) spec.moe = make_moe_training(config, family);
   return spec;
 }
 
 int64_t count_moe_layers(const DecoderSpec& spec) {
-  return std::count_if(spec.layers.begin(), spec.layers.end(),
-                       [](const LayerSpec& layer) { return std::holds_alternative<MoeFfnSpec>(layer.ffn); });
+  const auto has_experts = [](const LayerSpec& layer) { return std::holds_alternative<MoeFfnSpec>(layer.ffn); };
+  return std::count_if(spec.layers.begin(), spec.layers.end(), has_experts) +
+         std::count_if(spec.mtp.layers.begin(), spec.mtp.layers.end(), has_experts);
 }
 
 int64_t count_parameters(const DecoderSpec& spec) {
   int64_t count = spec.vocab_size * spec.emb_dim * (spec.is_head_tied ? 1 : 2);
   count += count_norm(spec.final_norm, spec.emb_dim);
-  for (const LayerSpec& layer : spec.layers) {
-    for (const NormSpec* norm :
-         {&layer.pre_mixer_norm, &layer.post_mixer_norm, &layer.pre_ffn_norm, &layer.post_ffn_norm}) {
-      count += count_norm(*norm, spec.emb_dim);
-    }
-    count += std::visit([&](const AttentionSpec& mixer) { return count_attention(mixer, spec.emb_dim); }, layer.mixer);
-    count += std::visit([&](const auto& ffn) { return count_ffn(ffn, spec.emb_dim); }, layer.ffn);
+  for (const LayerSpec& layer : spec.layers) count += count_layer(layer, spec.emb_dim);
+  for (const LayerSpec& layer : spec.mtp.layers) {
+    count += count_layer(layer, spec.emb_dim) + 2 * count_norm(spec.final_norm, spec.emb_dim) +
+             2 * spec.emb_dim * spec.emb_dim;
   }
   return count;
 }

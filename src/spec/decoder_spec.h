@@ -174,6 +174,18 @@ struct MoeTraining {
   bool operator==(const MoeTraining&) const = default;
 };
 
+/// Multi-token prediction. Module j, from 1, reads the stream h that the module before it (at first the last layer)
+/// left and the embedding of the token j places on, and predicts the token behind that one through the shared final
+/// norm and head:
+///   h_j = layer(concat(enorm(embedding), hnorm(h_{j-1})) P^T), P [D, 2D]
+/// @source DeepSeek-V3 report, section 2.2
+struct MtpSpec {
+  std::vector<LayerSpec> layers;  ///< one a module; none: no modules
+  double loss_weight = 0;         ///< of the modules' mean cross-entropy in the objective
+  int64_t eval_module = 0;        ///< whose acceptance rate evaluation measures, from 1; 0: none
+  bool operator==(const MtpSpec&) const = default;
+};
+
 struct DecoderSpec {
   int64_t vocab_size = 0;
   int64_t emb_dim = 0;
@@ -188,6 +200,7 @@ struct DecoderSpec {
   double dense_init_scale = 1.0;
   double dropout_rate = 0;
   MoeTraining moe;
+  MtpSpec mtp;
   bool operator==(const DecoderSpec&) const = default;
 };
 
@@ -197,7 +210,7 @@ DecoderSpec make_decoder_spec(const Config& config);
 /// rotary_dim/2 angles per unit of position, in double. Formulas: docs/hf_config.md.
 std::vector<double> rope_frequencies(const RopeSpec& rope);
 
-/// Layers whose feed-forward part has routed experts.
+/// Layers, modules included, whose feed-forward part has routed experts.
 int64_t count_moe_layers(const DecoderSpec& spec);
 
 /// Number of elements of all parameters.

@@ -141,6 +141,7 @@ DecoderSpec architecture_of(const Config& config) {
   DecoderSpec spec = make_decoder_spec(config);
   spec.dropout_rate = 0;
   spec.dense_init_scale = 1;
+  spec.mtp = {};
   spec.moe = {};
   for (LayerSpec& layer : spec.layers) {
     auto* ffn = std::get_if<MoeFfnSpec>(&layer.ffn);

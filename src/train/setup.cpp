@@ -66,6 +66,10 @@ void set_first_weights(Decoder& decoder, const Config& config) {
   if (weights.empty()) {
     initialize_parameters(decoder.units(), static_cast<uint64_t>(config.init_weights_seed));
   } else {
+    // A folder has no prediction modules; a checkpoint's replace these.
+    if (!decoder.spec().mtp.layers.empty()) {
+      initialize_parameters(decoder.units(), static_cast<uint64_t>(config.init_weights_seed));
+    }
     load_weights(decoder, weights);
     log_info("weights: " + weights);
   }

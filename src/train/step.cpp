@@ -8,19 +8,28 @@
 
 namespace ballast {
 
-StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const MoeTraining& moe, const World& world) {
-  std::vector<double> sums(3, 0.0);
+StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const DecoderSpec& spec, const World& world) {
+  StepDivisors step;
+  step.mtp_routed.resize(spec.mtp.layers.size());
+  std::vector<double*> places = {&step.loss_tokens, &step.mtp_tokens, &step.routed.tokens, &step.routed.groups};
+  for (StepDivisors::Routed& routed : step.mtp_routed) places.insert(places.end(), {&routed.tokens, &routed.groups});
   for (const MicroBatch& micro_batch : micro_batches) {
-    const StepDivisors own = divisors_of(micro_batch.batch, micro_batch.instances, moe);
-    sums[0] += own.loss_tokens;
-    sums[1] += own.routed_tokens;
-    sums[2] += own.balance_groups;
+    const StepDivisors own = divisors_of(micro_batch.batch, micro_batch.instances, spec);
+    step.loss_tokens += own.loss_tokens;
+    step.mtp_tokens += own.mtp_tokens;
+    step.routed.tokens += own.routed.tokens;
+    step.routed.groups += own.routed.groups;
+    for (size_t module = 0; module < own.mtp_routed.size(); ++module) {
+      step.mtp_routed[module].tokens += own.mtp_routed[module].tokens;
+      step.mtp_routed[module].groups += own.mtp_routed[module].groups;
+    }
   }
+  std::vector<double> sums;
+  for (const double* place : places) sums.push_back(*place);
   world.sum_over_data(sums);
-  return {.loss_tokens = sums[0],
-          .routed_tokens = sums[1],
-          .balance_groups = sums[2],
-          .micro_batches = static_cast<int64_t>(micro_batches.size()) * world.data_size()};
+  for (size_t i = 0; i < sums.size(); ++i) *places[i] = sums[i];
+  step.micro_batches = static_cast<int64_t>(micro_batches.size()) * world.data_size();
+  return step;
 }
 
 TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const StepOptions& options)
@@ -35,8 +44,8 @@ TrainStep::TrainStep(Decoder& decoder, std::shared_ptr<const World> world, const
 StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   const std::vector<MicroBatch> micro_batches =
       split_batch(batch, options_.gradient_accumulation_steps, options_.micro_batch_rows, options_.split);
-  const StepDivisors divisors = step_divisors(micro_batches, decoder_.spec().moe, *world_);
-  std::vector<double> sums(3, 0.0);  // objective, cross-entropy, z-loss
+  const StepDivisors divisors = step_divisors(micro_batches, decoder_.spec(), *world_);
+  std::vector<double> sums(4, 0.0);  // objective, cross-entropy, z-loss, prediction modules
   ActivationSums activations;
   experts_.start();
   for (const MicroBatch& micro_batch : micro_batches) {
@@ -58,6 +67,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
     sums[0] += objective.item<double>();
     sums[1] += loss.ce_N.sum(at::kDouble).item<double>();
     sums[2] += loss.z_N.sum(at::kDouble).item<double>();
+    sums[3] += loss.terms.value_of(kMtpLoss);
   }
   world_->sum_over_data(sums);
   experts_.sum(*world_);
@@ -67,6 +77,7 @@ StepNumbers TrainStep::accumulate(const HostBatch& batch, int64_t step) {
   numbers.loss = sums[0];
   numbers.ce_sum = sums[1];
   numbers.z_sum = sums[2];
+  numbers.mtp_loss = sums[3];
   numbers.target_weight_sum = divisors.loss_tokens;
   std::vector<double> activation_sums = activations.values();
   if (options_.records_activations) world_->sum_over_data(activation_sums);

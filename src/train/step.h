@@ -83,6 +83,6 @@ class TrainStep {
 };
 
 /// Sums over the micro-batches and all ranks: the divisors of their step.
-StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const MoeTraining& moe, const World& world);
+StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const DecoderSpec& spec, const World& world);
 
 }  // namespace ballast

@@ -70,7 +70,7 @@ TEST(Decoder, GradientsEqualFiniteDifferencesInDouble) {
     attention.q_norm = attention.k_norm = {.name = "norm", .has_weight = false};
     std::get<DenseFfnSpec>(layer.ffn).activation_limit = 0.5;
   }
-  for (const DecoderSpec& spec : {tiny_spec(), tiny_spec(/*is_head_tied=*/true), unusual}) {
+  for (const DecoderSpec& spec : {tiny_spec(), tiny_spec(/*is_head_tied=*/true), unusual, testing::tiny_mtp_spec()}) {
     const auto decoder = tiny_decoder(spec, {.rematerializes = true}, at::kDouble);
     run(*decoder, batch);
     const auto value = [&] {

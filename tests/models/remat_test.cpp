@@ -96,6 +96,7 @@ std::vector<std::pair<std::string, DecoderSpec>> forms() {
   spec.layers[1].post_ffn_norm.name = "post_ffn";
   spec.moe.capacity_factor = 1.0;
   all.emplace_back("experts", spec);
+  all.emplace_back("prediction modules", testing::tiny_mtp_spec());
   for (auto& [name, form] : all) form.dropout_rate = 0.2;
   return all;
 }
@@ -131,7 +132,9 @@ TEST(RematPolicy, LossAndGradientsAreBitEqualToKeepingAll) {
 }
 
 TEST(RematPolicy, KeptProductsOfExpertsLeaveEveryBitAsItIs) {
-  const auto [form, spec] = forms().back();
+  const auto all = forms();
+  const auto& [form, spec] = all[all.size() - 2];
+  ASSERT_EQ(form, "experts");
   for (const at::ScalarType activation : {at::kFloat, at::kBFloat16}) {
     RematRun plain(spec, plan_of({"remat_policy=none"}), activation);
     plain.step();

@@ -56,6 +56,14 @@ inline DecoderSpec tiny_moe_spec() {
   return spec;
 }
 
+/// The tiny model of experts with two modules that predict further tokens.
+inline DecoderSpec tiny_mtp_spec() {
+  DecoderSpec spec = tiny_moe_spec();
+  spec.mtp.layers = {spec.layers[1], spec.layers[1]};
+  spec.mtp.loss_weight = 0.3;
+  return spec;
+}
+
 inline Precision test_precision(at::ScalarType type) {
   return {.activation = type, .weight = type, .product = type, .master = type};
 }
@@ -93,7 +101,7 @@ inline BatchContextPtr tiny_context(const Decoder& decoder, const HostBatch& bat
   std::vector<int64_t> instances(static_cast<size_t>(batch.rows));
   std::iota(instances.begin(), instances.end(), 0);
   return make_batch_context(batch, instances, decoder.spec(), decoder.precision(), position,
-                            divisors_of(batch, instances, decoder.spec().moe), decoder.device());
+                            divisors_of(batch, instances, decoder.spec()), decoder.device());
 }
 
 /// Largest |a - b| over the largest |b|.
