@@ -165,14 +165,17 @@ constexpr DependentKeys kDependentKeys[] = {
     {"per_device_batch_size_start|per_device_batch_size_increment|global_rampup_samples", "enable_rampup_batch_size",
      "true"},
     {"context|attention_out|query_proj|key_proj|value_proj|kv_proj|qkv_proj|out_proj|mlpwi|mlpwi_0|mlpwi_1|mlpwo|"
-     "moe_mlpwi_0|moe_mlpwi_1|moe_mlpwo",
+     "moe_mlpwi_0|moe_mlpwi_1|moe_mlpwo|query_wa_proj|kv_wa_proj|mla_q|mla_kv",
      "remat_policy", "custom"},
     {"qk_norm_with_scale", "use_qk_norm", "true"},
     {"normalize_embedding_logits", "logits_via_embedding", "true"},
     {"rope_linear_scaling_factor", "rope_type", "linear"},
     {"rope_use_scale|rope_low_freq_factor|rope_high_freq_factor", "rope_type", "llama3.1"},
     {"rope_factor|original_max_position_embeddings", "rope_type", "llama3.1|yarn"},
-    {"beta_fast|beta_slow|rope_interleave|rope_truncate|rope_attention_scaling", "rope_type", "yarn"},
+    {"q_lora_rank|kv_lora_rank|qk_nope_head_dim|qk_rope_head_dim|v_head_dim|mscale|query_wa_proj|kv_wa_proj|mla_q|"
+     "mla_kv",
+     "attention_type", "mla"},
+    {"beta_fast|beta_slow|rope_interleave|rope_truncate|rope_attention_scaling|mscale", "rope_type", "yarn"},
     {"eval_steps|eval_start_step|target_eval_loss|eval_split|eval_data_columns|hf_eval_split|hf_eval_files|"
      "generate_padding_batch_eval",
      "eval_interval", "-1", true},
@@ -203,6 +206,7 @@ void warn_of_idle_keys(const Config& config) {
     if (chooser.name == "rope_type" && !config.local_rope_type.empty()) continue;  // sliding layers may read them
     for (const std::string& name : split_words(row.keys)) {
       const KeyInfo& key = *find_key(name);
+      if (name == "rope_interleave" && config.attention_type == "mla") continue;
       if (!is_asked_for(config, key) || !named.insert(key.name).second) continue;
       log_warning(place_of(config.origin(name), name) + " has no effect with " + row.chooser + "=" +
                   quoted_if_empty(to_text(choice)));

@@ -151,6 +151,76 @@ HfFamily gpt_oss() {
   return family;
 }
 
+/// What DeepSeek V2 and V3 have in common.
+HfFamily deepseek(const ClassDefaults& defaults) {
+  HfFamily family;
+  family.implied = implied_with_experts("deepseek", false, "");
+  family.implied.emplace_back("attention_type", "mla");
+  for (HfField& field : dense_fields(defaults)) {
+    if (field.key != "head_dim") family.fields.push_back(std::move(field));  // here the width of the rotating part
+  }
+  family.fields = joined(family.fields, {kAttentionBias,
+                                         {"q_lora_rank", {"q_lora_rank"}, HfType::kInteger, "1536", "0"},
+                                         {"kv_lora_rank", {"kv_lora_rank"}, HfType::kInteger, "512"},
+                                         {"qk_nope_head_dim", {"qk_nope_head_dim"}, HfType::kInteger, "128"},
+                                         {"qk_rope_head_dim", {"qk_rope_head_dim"}, HfType::kInteger, "64"},
+                                         {"v_head_dim", {"v_head_dim"}, HfType::kInteger, "128"}});
+  family.rule_fields = rope_fields_and({"n_group", "topk_group", "topk_method", "scoring_func"});
+  family.ignored_fields = {"head_dim", "qk_head_dim", "num_nextn_predict_layers", "num_mtp_layers", "ep_size"};
+  family.attends_by_latent = true;
+  return family;
+}
+
+void set_implied(HfFamily& family, const std::string& key, const std::string& value) {
+  for (auto& [name, text] : family.implied) {
+    if (name == key) text = value;
+  }
+}
+
+/// Experts of DeepSeek under the names of its configurations.
+std::vector<HfField> deepseek_experts(const HfField& num_experts, const std::vector<std::string>& class_defaults) {
+  return {num_experts,
+          {"num_experts_per_tok", {"num_experts_per_tok"}, HfType::kInteger, class_defaults[0]},
+          {"shared_experts", {"n_shared_experts"}, HfType::kInteger, class_defaults[1]},
+          {"base_moe_mlp_dim", {"moe_intermediate_size"}, HfType::kInteger, class_defaults[2]},
+          {"first_num_dense_layers", {"first_k_dense_replace"}, HfType::kInteger, class_defaults[3]},
+          {"routed_scaling_factor", {"routed_scaling_factor"}, HfType::kNumber, class_defaults[4]}};
+}
+
+HfFamily deepseek_v2() {
+  HfFamily family = deepseek({"102400", "", "", "11008", "2048", "1e-06"});
+  family.model_type = "deepseek_v2";
+  family.architecture = "DeepseekV2ForCausalLM";
+  set_implied(family, "routed_score_func", "softmax");
+  set_implied(family, "rope_interleave", "true");
+  family.implied.insert(family.implied.end(), {{"norm_topk_prob", "false"}, {"routed_bias", "false"}});
+  family.fields = joined(family.fields,
+                         deepseek_experts({"num_experts", {"n_routed_experts", "num_experts"}, HfType::kInteger, "64"},
+                                          {"", "2", "1407", "0", "1.0"}));
+  family.rule_fields.emplace_back("mlp_bias");
+  family.ignored_fields.emplace_back("norm_topk_prob");  // transformers never divides by the sum
+  family.groups = HfGroups::kIfAsked;
+  return family;
+}
+
+HfFamily deepseek_v3() {
+  HfFamily family = deepseek({"129280", "128", "", "18432", "4096", "1e-06", "7168", "61", "128"});
+  family.model_type = "deepseek_v3";
+  family.architecture = "DeepseekV3ForCausalLM";
+  set_implied(family, "routed_score_func", "sigmoid");
+  std::erase_if(family.implied, [](const auto& item) { return item.first == "rope_interleave"; });
+  family.implied.emplace_back("routed_bias", "true");
+  family.fields =
+      joined(family.fields,
+             deepseek_experts({"num_experts", {"n_routed_experts", "num_local_experts"}, HfType::kInteger, "256"},
+                              {"8", "1", "2048", "3", "2.5"}));
+  family.fields = joined(family.fields, {{"norm_topk_prob", {"norm_topk_prob"}, HfType::kBoolean, "true"},
+                                         {"rope_interleave", {"rope_interleave"}, HfType::kBoolean, "true"}});
+  family.aliases = {"kimi_k2"};
+  family.groups = HfGroups::kAlways;
+  return family;
+}
+
 /// The head of a table with one column a family behind the first ones.
 std::string markdown_head(const std::string& first_columns, const std::string& first_rule) {
   std::string head = first_columns;
@@ -240,6 +310,8 @@ const std::vector<HfFamily>& hf_families() {
       olmoe(),
       flex_olmo(),
       gpt_oss(),
+      deepseek_v2(),
+      deepseek_v3(),
   };
   return families;
 }
@@ -253,13 +325,15 @@ const std::vector<HfRejection>& hf_rejections() {
       {"attn_logit_softcapping", {}, "null"},
       {"final_logit_softcapping", {}, "null"},
       {"clip_qkv", {}, "null"},
+      {"moe_layer_freq", {"1"}, "1"},
   };
   return rejections;
 }
 
 const std::vector<std::string>& hf_recipe_fields() {
-  static const std::vector<std::string> fields = {"dtype",       "torch_dtype", "attention_dropout",   "hidden_dropout",
-                                                  "resid_pdrop", "embd_pdrop",  "router_aux_loss_coef"};
+  static const std::vector<std::string> fields = {
+      "dtype",      "torch_dtype",          "attention_dropout", "hidden_dropout", "resid_pdrop",
+      "embd_pdrop", "router_aux_loss_coef", "aux_loss_alpha",    "seq_aux"};
   return fields;
 }
 
@@ -312,8 +386,17 @@ std::string hf_alias_markdown() {
     text += "| `" + rejection.field + "` | " + (rejection.accepted.empty() ? "-" : rejection.need) + " |\n";
   }
   text += "| `quantization_config` | `quant_method` mxfp4: decoded as it is read |\n";
+  for (const HfFamily& family : hf_families()) {
+    for (const std::string& alias : family.aliases) {
+      text += "\n`model_type` `" + alias + "` is read as `" + family.model_type + "`.\n";
+    }
+  }
   text += "\nRecipe of the training, not used: " + markdown_list(hf_recipe_fields());
   text += "\nIgnored: " + markdown_list(hf_ignored_fields());
+  for (const HfFamily& family : hf_families()) {
+    if (family.ignored_fields.empty()) continue;
+    text += "\nIgnored in `" + family.model_type + "` too: " + markdown_list(family.ignored_fields);
+  }
   return text;
 }
 

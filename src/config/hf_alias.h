@@ -17,7 +17,8 @@ struct HfField {
   std::string key;
   std::vector<std::string> spellings;  ///< the first one present wins
   HfType type = HfType::kInteger;
-  std::string class_default;  ///< value where no spelling is present; empty: derived from other fields
+  std::string class_default;    ///< value where no spelling is present; empty: derived from other fields
+  std::string null_value = {};  ///< value where the first spelling is there and null; empty: as if it were absent
 };
 
 /// Which layers attend through a window where layer_types does not say so.
@@ -29,6 +30,13 @@ enum class HfWindow {
   kPattern,     ///< the pattern of our decoder_block
 };
 
+/// How groups of experts are said.
+enum class HfGroups {
+  kNone,     ///< the family has none
+  kIfAsked,  ///< n_group and topk_group, if topk_method is group_limited_greedy (DeepSeek V2)
+  kAlways,   ///< n_group and topk_group (DeepSeek V3)
+};
+
 struct HfFamily {
   std::string model_type;
   std::string architecture;                                  ///< class of transformers that config.json names
@@ -37,10 +45,14 @@ struct HfFamily {
   double rope_theta = 10000.0;           ///< where config.json gives none
   bool has_rope_per_layer_type = false;  ///< rope_parameters may hold one entry a kind of attention
   HfWindow window = HfWindow::kNone;
-  std::vector<std::string> rule_fields;  ///< further fields that are read
-  int64_t class_window = 4096;           ///< sliding_window where the field is absent; 0: null
-  std::string window_pattern = {};       ///< kPattern in words
-  std::string class_rope = {};           ///< JSON: rope_parameters where no rotary field is there
+  std::vector<std::string> rule_fields;          ///< further fields that are read
+  int64_t class_window = 4096;                   ///< sliding_window where the field is absent; 0: null
+  std::string window_pattern = {};               ///< kPattern in words
+  std::string class_rope = {};                   ///< JSON: rope_parameters where no rotary field is there
+  std::vector<std::string> aliases = {};         ///< further model types that are read as this one
+  std::vector<std::string> ignored_fields = {};  ///< without a meaning in this family
+  bool attends_by_latent = false;                ///< mscale_all_dim of the rotary fields scales the softmax
+  HfGroups groups = HfGroups::kNone;
 };
 
 /// A field that may hold no value but `accepted`, because another one changes the computation.

@@ -58,7 +58,9 @@ const HfFamily& family_of(const HfReader& reader) {
   const Json* value = reader.find("model_type");
   const std::string model_type = value == nullptr ? "" : reader.to_string(*value, "model_type");
   for (const HfFamily& family : hf_families()) {
-    if (family.model_type == model_type) return family;
+    const auto& aliases = family.aliases;
+    const bool is_alias = std::find(aliases.begin(), aliases.end(), model_type) != aliases.end();
+    if (family.model_type == model_type || is_alias) return family;
     names.push_back(family.model_type);
   }
   reader.fail("model_type", value == nullptr ? "missing" : "not built", model_type, join_or(names));
@@ -85,7 +87,9 @@ std::vector<std::string> read_fields(HfReader& reader, const HfFamily& family) {
     const auto spelling = std::find_if(field.spellings.begin(), field.spellings.end(), is_set);
     // transformers takes a null here for "as many as query heads", whatever the class default
     const bool is_null_of_kv_heads = field.key == "base_num_kv_heads" && !reader.is_absent(field.spellings.front());
-    if (spelling != field.spellings.end()) {
+    if (spelling == field.spellings.end() && !field.null_value.empty() && !reader.is_absent(field.spellings.front())) {
+      reader.assign(field.key, field.null_value, field.spellings.front());
+    } else if (spelling != field.spellings.end()) {
       reader.assign(field.key, value_text(reader, *reader.find(*spelling), field.type, *spelling), *spelling);
     } else if (field.class_default.empty() || is_null_of_kv_heads) {
       derived_keys.push_back(field.key);
@@ -104,6 +108,7 @@ int64_t assigned_integer(const HfReader& reader, const std::string& key) {
   return 0;
 }
 
+/// Throws where a field must be there.
 void derive(HfReader& reader, const std::string& key) {
   const int64_t num_heads = assigned_integer(reader, "base_num_query_heads");
   const int64_t hidden_size = assigned_integer(reader, "base_emb_dim");
@@ -113,6 +118,7 @@ void derive(HfReader& reader, const std::string& key) {
     reader.assign(key, std::to_string(num_heads), "num_attention_heads");
     return;
   }
+  if (key == "num_experts_per_tok") reader.fail(key, "missing", "", "experts a token is sent to");
   BALLAST_CHECK(key == "head_dim", key);
   if (hidden_size % num_heads != 0) {
     reader.fail("hidden_size", "head_dim is absent and the heads do not share hidden_size evenly",
@@ -264,6 +270,61 @@ void check_experts(HfReader& reader, const HfFamily& family) {
   if (reads(family, "mlp_only_layers")) read_dense_layers(reader);
 }
 
+/// A field that has one meaning in the family, where it is there.
+void check_word(const HfReader& reader, const std::string& field, const std::vector<std::string>& accepted) {
+  const Json* value = reader.find(field);
+  if (value == nullptr) return;
+  const std::string word = reader.to_string(*value, field);
+  if (std::find(accepted.begin(), accepted.end(), word) != accepted.end()) return;
+  reader.fail(field, "changes the computation in a way that is not built", word, join_or(accepted));
+}
+
+void assign_groups(HfReader& reader, std::optional<int64_t> groups, std::optional<int64_t> kept,
+                   const std::string& reason) {
+  if (!groups) reader.fail("n_group", "missing", "", "the number of groups, as " + reason + " asks");
+  if (!kept) reader.fail("topk_group", "missing", "", "the groups a token may use, as " + reason + " asks");
+  reader.assign("n_routing_groups", std::to_string(*groups), "n_group");
+  reader.assign("topk_routing_group", std::to_string(*kept), "topk_group");
+}
+
+/// What DeepSeek's configurations say of the router beyond the table.
+void read_groups(HfReader& reader, const HfFamily& family) {
+  constexpr int64_t kClassGroups = 8, kClassKeptGroups = 4;  // of V3
+  if (family.groups == HfGroups::kNone) return;
+  const std::optional<int64_t> groups = reader.integer("n_group"), kept = reader.integer("topk_group");
+  if (family.groups == HfGroups::kAlways) {
+    check_word(reader, "scoring_func", {"sigmoid"});
+    check_word(reader, "topk_method", {"noaux_tc"});
+    assign_groups(reader, groups.value_or(kClassGroups), kept.value_or(kClassKeptGroups), family.model_type);
+    return;
+  }
+  check_word(reader, "scoring_func", {"softmax"});
+  check_word(reader, "topk_method", {"greedy", "group_limited_greedy"});
+  const Json* method = reader.find("topk_method");
+  if (method != nullptr && *method == "group_limited_greedy") {
+    assign_groups(reader, groups, kept, "topk_method=group_limited_greedy");
+  } else {
+    reader.assign("n_routing_groups", "-1", "topk_method");
+    reader.assign("topk_routing_group", "-1", "topk_method");
+  }
+  if (reader.boolean("mlp_bias").value_or(false)) {
+    reader.fail("mlp_bias", "dense and shared layers with biases beside experts without are not built", "true",
+                "false");
+  }
+}
+
+/// Prediction modules are a matter of the run, not of the model.
+void report_prediction_layers(const HfReader& reader, const HfFamily& family) {
+  for (const char* field : {"num_nextn_predict_layers", "num_mtp_layers"}) {
+    const auto& ignored = family.ignored_fields;
+    if (std::find(ignored.begin(), ignored.end(), field) == ignored.end()) continue;
+    const std::optional<int64_t> count = reader.integer(field);
+    if (count.value_or(0) == 0) continue;
+    log_info("config: " + reader.path() + ": " + field + "=" + std::to_string(*count) +
+             " not used; the run's mtp_num_layers decides");
+  }
+}
+
 std::set<std::string> known_fields(const HfFamily& family) {
   std::set<std::string> known(family.rule_fields.begin(), family.rule_fields.end());
   for (const HfField& field : family.fields) known.insert(field.spellings.begin(), field.spellings.end());
@@ -271,6 +332,7 @@ std::set<std::string> known_fields(const HfFamily& family) {
   known.insert(hf_recipe_fields().begin(), hf_recipe_fields().end());
   known.insert(hf_ignored_fields().begin(), hf_ignored_fields().end());
   known.insert("quantization_config");
+  known.insert(family.ignored_fields.begin(), family.ignored_fields.end());
   return known;
 }
 
@@ -309,6 +371,8 @@ std::vector<KeyAssignment> hf_config_assignments(const nlohmann::json& root, con
   read_hf_rope(reader, family, static_cast<double>(max_positions));
   read_windows(reader, family);
   check_experts(reader, family);
+  read_groups(reader, family);
+  report_prediction_layers(reader, family);
   report_unused(reader, family);
   return reader.assignments();
 }

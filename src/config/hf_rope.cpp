@@ -49,6 +49,7 @@ class RopeResolver {
   double yarn_attention_factor(const RopeObject& object, double factor) const;
   bool truncates(const RopeObject& object) const;
   void read_yarn(const RopeObject& object, RopeReading& reading) const;
+  void check_softmax_scale(const RopeObject& object) const;
   void warn_about_unknown(const RopeObject& object) const;
 
   const HfReader& reader_;
@@ -129,6 +130,16 @@ void RopeResolver::read_yarn(const RopeObject& object, RopeReading& reading) con
   add(reading, object, "beta_slow", number(object, "beta_slow").value_or(1), "beta_slow");
   add(reading, object, "rope_attention_factor", yarn_attention_factor(object, factor), "attention_factor");
   reading.scaling.push_back({"rope_truncate", truncates(object) ? "true" : "false", object.label + ".truncate"});
+  if (!family_.attends_by_latent) return;
+  add(reading, object, "mscale", number(object, "mscale_all_dim").value_or(0), "mscale_all_dim");
+}
+
+void RopeResolver::check_softmax_scale(const RopeObject& object) const {
+  const std::string type = type_of(object);
+  const double weight = number(object, "mscale_all_dim").value_or(0);
+  if (!family_.attends_by_latent || weight == 0 || type == "yarn" || type == "default") return;
+  reader_.fail(object.label + ".mscale_all_dim", "a softmax scale that is not built with rope_type=" + type,
+               to_text(weight), "0, or rope_type=yarn");
 }
 
 void RopeResolver::warn_about_unknown(const RopeObject& object) const {
@@ -148,6 +159,7 @@ void RopeResolver::warn_about_unknown(const RopeObject& object) const {
 
 RopeReading RopeResolver::resolve(const RopeObject& object) const {
   warn_about_unknown(object);
+  check_softmax_scale(object);
   RopeReading reading;
   reading.theta = family_.rope_theta;
   if (const auto own = number(object, "rope_theta")) {

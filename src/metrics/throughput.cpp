@@ -39,6 +39,19 @@ double mixer_weights(const AttentionSpec& attention, int64_t emb_dim) {
   return static_cast<double>(emb_dim) * static_cast<double>(query_width + key_value_width + output_width);
 }
 
+double mixer_weights(const MlaSpec& attention, int64_t emb_dim) {
+  const int64_t query_width = attention.num_heads * attention.head_dim();
+  const int64_t queries = attention.q_rank > 0 ? attention.q_rank * (emb_dim + query_width) : emb_dim * query_width;
+  const int64_t keys_and_values =
+      emb_dim * (attention.kv_rank + attention.rope_dim) +
+      attention.kv_rank * attention.num_heads * (attention.nope_dim + attention.value_head_dim);
+  return static_cast<double>(queries + keys_and_values + emb_dim * attention.num_heads * attention.value_head_dim);
+}
+
+PairCost mixer_pairs(const MlaSpec& attention) {
+  return {static_cast<double>(attention.num_heads * (attention.head_dim() + attention.value_head_dim)), 0, 0};
+}
+
 PairCost mixer_pairs(const AttentionSpec& attention) {
   const int64_t width = attention.num_query_heads * (attention.head_dim + attention.value_head_dim);
   return {static_cast<double>(width), attention.sliding_window, 0};

@@ -66,7 +66,7 @@ BatchContextPtr make_batch_context(const HostBatch& batch, const std::vector<int
     context->ropes.push_back({rope, rope_table(context->position_BT, rope, precision.activation)});
   }
   for (const LayerSpec& layer : spec.layers) {
-    const int64_t window = std::get<AttentionSpec>(layer.mixer).sliding_window;
+    const int64_t window = window_of(layer.mixer);
     auto& plan = context->plans[window];
     if (plan == nullptr) {
       plan = std::make_shared<const AttentionPlan>(

@@ -4,6 +4,7 @@
 #include "models/attention_layer.h"
 #include "models/dense_ffn.h"
 #include "models/dropout.h"
+#include "models/mla_layer.h"
 #include "models/moe_ffn.h"
 #include "ops/rms_norm.h"
 
@@ -39,6 +40,7 @@ BlockPass::Tensors BlockContext::outputs(const std::vector<NamedTensor>& names, 
 }
 
 std::unique_ptr<Mixer> make_mixer(const MixerSpec& spec, int64_t emb_dim, UnitBuilder& builder) {
+  if (const auto* latent = std::get_if<MlaSpec>(&spec)) return std::make_unique<MlaLayer>(*latent, emb_dim, builder);
   return std::make_unique<AttentionLayer>(std::get<AttentionSpec>(spec), emb_dim, builder);
 }
 

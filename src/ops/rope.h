@@ -23,12 +23,13 @@ struct RopeTable {
 /// @param table_dtype  the type of activations; ignored (fp32 kept) where rope.multiplies_in_fp32
 RopeTable rope_table(const at::Tensor& position_BT, const RopeSpec& rope, at::ScalarType table_dtype);
 
-/// Rotates the first rotary_dim channels of every head; the others pass through. Backward is the rotation by the
-/// negative angle and keeps the table only.
+/// Rotates rotary_dim channels of every head from first_channel on; the others pass through. Backward is the rotation
+/// by the negative angle and keeps the table only.
 ///
 /// @param x_BTHK  queries or keys
 /// @return        [B, T, H, K] in the type of x
-/// @throws ShapeError if the table does not fit x or rotary_dim exceeds K
-at::Tensor apply_rope(const at::Tensor& x_BTHK, const RopeTable& table, const RopeSpec& rope);
+/// @throws ShapeError if the table does not fit x or first_channel + rotary_dim exceeds K
+at::Tensor apply_rope(const at::Tensor& x_BTHK, const RopeTable& table, const RopeSpec& rope,
+                      int64_t first_channel = 0);
 
 }  // namespace ballast

@@ -8,17 +8,20 @@ namespace {
 
 /// Pair r is (first[step * r], second[step * r]): neighbours with step 2, halves of the rotating channels with step 1.
 template <int step, typename T>
-BALLAST_INLINE void rotate_head(const T* __restrict x, T* __restrict out, const RopeHeads<T>& heads,
+BALLAST_INLINE void rotate_head(const T* __restrict head, T* __restrict out_head, const RopeHeads<T>& heads,
                                 const float* __restrict cos, const float* __restrict sin) {
   const int64_t num_pairs = heads.num_pairs, second = step == 2 ? 1 : num_pairs;
   const float direction = heads.direction;
+  const T* __restrict x = head + heads.first;
+  T* __restrict out = out_head + heads.first;
+  for (int64_t j = 0; j < heads.first; ++j) out_head[j] = head[j];
   for (int64_t r = 0; r < num_pairs; ++r) {
     const float a = to_float(x[step * r]), b = to_float(x[step * r + second]);
     const float c = cos[r], s = sin[r] * direction;
     out[step * r] = from_float<T>(a * c - b * s);
     out[step * r + second] = from_float<T>(b * c + a * s);
   }
-  for (int64_t j = 2 * num_pairs; j < heads.width; ++j) out[j] = x[j];
+  for (int64_t j = heads.first + 2 * num_pairs; j < heads.width; ++j) out_head[j] = head[j];
 }
 
 template <int step, typename T>

@@ -16,11 +16,12 @@ struct RopeHeads {
   const float* cos = nullptr;  ///< [rows * length, num_pairs]
   const float* sin = nullptr;
   int64_t num_pairs = 0;
+  int64_t first = 0;  ///< channel of a head where the pairs begin
   bool is_interleaved = false;
   float direction = 1;  ///< -1 turns back
 };
 
-/// (a, b) -> (a cos - b sin, b cos + a sin) in tokens [begin, end); channels past the pairs are copied.
+/// (a, b) -> (a cos - b sin, b cos + a sin) in tokens [begin, end); channels outside the pairs are copied.
 /// Products are rounded before they are added: in fp32 the bits of the same tensor operations.
 void rope_tokens(const RopeHeads<float>& heads, int64_t begin, int64_t end);
 void rope_tokens(const RopeHeads<uint16_t>& heads, int64_t begin, int64_t end);

@@ -68,6 +68,11 @@ T two_best(const T* score, int64_t size) {
 }
 
 template <typename T>
+T rank_of_group(const T* score, int64_t size, GroupScore kind) {
+  return kind == GroupScore::kBest ? *std::max_element(score, score + size) : two_best(score, size);
+}
+
+template <typename T>
 void choose_rows(const at::Tensor& score_NE, const RouterSpec& router, const at::Tensor& expert_NK) {
   const int64_t num_experts = router.num_experts, count = router.num_experts_per_tok;
   const int64_t num_groups = std::max<int64_t>(router.num_groups, 1), group_size = num_experts / num_groups;
@@ -83,7 +88,7 @@ void choose_rows(const at::Tensor& score_NE, const RouterSpec& router, const at:
       groups[0] = 0;
       if (num_groups > 1) {
         for (int64_t g = 0; g < num_groups; ++g) {
-          group_score[static_cast<size_t>(g)] = two_best(score + g * group_size, group_size);
+          group_score[static_cast<size_t>(g)] = rank_of_group(score + g * group_size, group_size, router.group_score);
         }
         choose_among(group_score.data(), 0, num_groups, num_kept, 0, best_score.data(), groups.data());
         std::sort(groups.begin(), groups.begin() + num_kept);  // experts are asked in rising order
@@ -104,10 +109,11 @@ at::Tensor choose_by_sorting(const at::Tensor& score_NE, const RouterSpec& route
   if (router.num_groups > 1) {
     const int64_t rows = score_NE.size(0), size = router.num_experts / router.num_groups;
     const at::Tensor grouped = score_NE.view({rows, router.num_groups, size});
-    const at::Tensor sums = std::get<0>(grouped.topk(2, -1)).sum(-1);
+    const at::Tensor ranks =
+        router.group_score == GroupScore::kBest ? grouped.amax(-1) : std::get<0>(grouped.topk(2, -1)).sum(-1);
     const at::Tensor kept =
-        std::get<1>(at::sort(sums, /*stable=*/true, -1, /*descending=*/true)).narrow(1, 0, router.num_kept_groups);
-    const at::Tensor is_kept = at::zeros_like(sums, at::kBool).scatter_(1, kept, true);
+        std::get<1>(at::sort(ranks, /*stable=*/true, -1, /*descending=*/true)).narrow(1, 0, router.num_kept_groups);
+    const at::Tensor is_kept = at::zeros_like(ranks, at::kBool).scatter_(1, kept, true);
     allowed = grouped.masked_fill(is_kept.logical_not().unsqueeze(-1), -std::numeric_limits<double>::infinity())
                   .view_as(score_NE);
   }
@@ -139,10 +145,11 @@ at::Tensor router_shares(const at::Tensor& logits_NE, RouterScore score) {
 at::Tensor choose_experts(const at::Tensor& score_NE, const RouterSpec& router) {
   const at::NoGradGuard no_grad;
   const bool is_limited = router.num_groups > 1;
+  const int64_t smallest = router.group_score == GroupScore::kTwoBest ? 2 : 1;
   const int64_t reach =
       is_limited ? router.num_kept_groups * (router.num_experts / router.num_groups) : router.num_experts;
   if (score_NE.dim() != 2 || score_NE.size(1) != router.num_experts || router.num_experts_per_tok < 1 ||
-      router.num_experts_per_tok > reach || (is_limited && router.num_experts < 2 * router.num_groups)) {
+      router.num_experts_per_tok > reach || (is_limited && router.num_experts < smallest * router.num_groups)) {
     shape_fault("ops.choose_experts", "the choice does not fit the scores",
                 c10::str("scores ", score_NE.sizes(), ", num_experts_per_tok ", router.num_experts_per_tok),
                 c10::str("[N, ", router.num_experts, "], at most ", reach, " experts a token"));

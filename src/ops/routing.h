@@ -21,9 +21,10 @@ at::Tensor router_shares(const at::Tensor& logits_NE, RouterScore score);
 
 /// The K experts of largest score, int64 [N, K], by falling score; among equal scores the lower expert comes first.
 ///
-/// With groups, the experts are `num_groups` runs of neighbours; only the `num_kept_groups` groups with the largest sum
-/// of their two best scores (equal sums: the lower group) may be chosen from.
+/// With groups, the experts are `num_groups` runs of neighbours; only the `num_kept_groups` groups of largest
+/// GroupScore, the best score or the sum of the two best (equal ones: the lower group), may be chosen from.
 /// @source AI-Hypercomputer/maxtext src/maxtext/layers/moe.py (deepseek_routing)
+/// @source huggingface/transformers src/transformers/models/deepseek_v2/modeling_deepseek_v2.py (DeepseekV2TopkRouter)
 at::Tensor choose_experts(const at::Tensor& score_NE, const RouterSpec& router);
 
 /// Weights of the chosen experts, [N, K]. Differentiable.

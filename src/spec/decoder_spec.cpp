@@ -57,9 +57,10 @@ std::vector<bool> find_sliding_layers(const Config& config, const Family& family
     for (size_t i = 0; i < num_layers; ++i) {
       slides[i] = (static_cast<int64_t>(i) + 1) % family.full_attention_period != 0;
     }
-  } else if (config.attention_type != "global" && config.attention_type != "local_sliding") {
+  } else if (config.attention_type != (family.attends_by_latent ? "mla" : "global") &&
+             (family.attends_by_latent || config.attention_type != "local_sliding")) {
     fail_spec(config, "attention_type", "decoder_block=" + config.decoder_block + " does not attend this way",
-              config.attention_type, "global or local_sliding");
+              config.attention_type, family.attends_by_latent ? "mla" : "global or local_sliding");
   }
   const bool any_slides = std::find(slides.begin(), slides.end(), true) != slides.end();
   if (any_slides && config.sliding_window_size < 1) {
@@ -106,6 +107,39 @@ AttentionSpec make_attention(const Config& config, const Family& family) {
   return attention;
 }
 
+void check_latent(const Config& config) {
+  const auto refuse = [&](const std::string& key, const std::string& got, const std::string& need) {
+    fail_spec(config, key, "latent attention has none (attention_type=mla)", got, need);
+  };
+  if (config.num_query_heads != config.num_kv_heads) {
+    fail_spec(config, "base_num_kv_heads", "every head of latent attention has its own keys and values",
+              to_text(config.num_kv_heads), "the " + to_text(config.num_query_heads) + " query heads");
+  }
+  if (!config.layer_types.empty()) refuse("layer_types", to_text(config.layer_types), "[]");
+  if (config.use_qk_norm) refuse("use_qk_norm", "true", "false");
+  if (config.attention_sink) refuse("attention_sink", "true", "false");
+  if (config.attn_logits_soft_cap > 0) refuse("attn_logits_soft_cap", to_text(config.attn_logits_soft_cap), "0");
+}
+
+/// Everything of latent attention but its rotary embedding. The norms of the latents have transformers' epsilon, which
+/// no model changes.
+MlaSpec make_latent_attention(const Config& config, const Family& family) {
+  check_latent(config);
+  MlaSpec attention;
+  attention.num_heads = config.num_query_heads;
+  attention.q_rank = config.q_lora_rank;
+  attention.kv_rank = config.kv_lora_rank;
+  attention.nope_dim = config.qk_nope_head_dim;
+  attention.rope_dim = config.qk_rope_head_dim;
+  attention.value_head_dim = config.v_head_dim;
+  attention.scale = latent_scale_factor(config) / std::sqrt(static_cast<double>(attention.head_dim()));
+  if (attention.q_rank > 0) attention.q_norm = make_norm(config, family, "q_a_layernorm");
+  attention.kv_norm = make_norm(config, family, "kv_a_layernorm");
+  attention.q_norm.epsilon = attention.kv_norm.epsilon = 1e-6;
+  attention.has_bias = config.attention_bias;
+  return attention;
+}
+
 /// Norms under the names that Hugging Face gives them; with norms on both sides the names are Gemma's.
 void set_norms(const Config& config, const Family& family, LayerSpec& layer) {
   const auto norm = [&](const std::string& name) { return make_norm(config, family, name); };
@@ -143,15 +177,23 @@ void add_layers(const Config& config, const Family& family, DecoderSpec& spec) {
   set_norms(config, family, layer);
   const std::vector<FfnSpec> ffns = make_ffns(config, family);
   for (size_t i = 0; i < slides.size(); ++i) {
-    AttentionSpec attention = make_attention(config, family);
-    if (slides[i]) attention.sliding_window = config.sliding_window_size;
     const bool has_rope =
         config.nope_layer_interval <= 0 || (static_cast<int64_t>(i) + 1) % config.nope_layer_interval != 0;
-    if (has_rope) {
-      const RopeReach reach = slides[i] ? RopeReach::kSlidingLayers : RopeReach::kFullLayers;
-      attention.rope = find_or_add_rope(make_rope_spec(config, reach, family.rotates_in_fp32), spec.ropes);
+    if (family.attends_by_latent) {
+      MlaSpec attention = make_latent_attention(config, family);
+      if (has_rope) {
+        attention.rope = find_or_add_rope(make_latent_rope_spec(config, family.rotates_in_fp32), spec.ropes);
+      }
+      layer.mixer = attention;
+    } else {
+      AttentionSpec attention = make_attention(config, family);
+      if (slides[i]) attention.sliding_window = config.sliding_window_size;
+      if (has_rope) {
+        const RopeReach reach = slides[i] ? RopeReach::kSlidingLayers : RopeReach::kFullLayers;
+        attention.rope = find_or_add_rope(make_rope_spec(config, reach, family.rotates_in_fp32), spec.ropes);
+      }
+      layer.mixer = attention;
     }
-    layer.mixer = attention;
     layer.ffn = ffns[i];
     spec.layers.push_back(layer);
   }
@@ -176,6 +218,17 @@ int64_t count_attention(const AttentionSpec& attention, int64_t emb_dim) {
   return count;
 }
 
+int64_t count_attention(const MlaSpec& attention, int64_t emb_dim) {
+  const int64_t query_width = attention.num_heads * attention.head_dim();
+  const int64_t kv_width = attention.num_heads * (attention.nope_dim + attention.value_head_dim);
+  const int64_t latent_width = attention.kv_rank + attention.rope_dim;
+  int64_t count = attention.q_rank > 0 ? attention.q_rank * (emb_dim + query_width) : emb_dim * query_width;
+  count += emb_dim * latent_width + attention.kv_rank * kv_width;
+  count += emb_dim * attention.num_heads * attention.value_head_dim;
+  if (attention.has_bias) count += attention.q_rank + latent_width + emb_dim;
+  return count + count_norm(attention.q_norm, attention.q_rank) + count_norm(attention.kv_norm, attention.kv_rank);
+}
+
 int64_t count_ffn(const MoeFfnSpec& ffn, int64_t emb_dim) {
   const RouterSpec& router = ffn.router;
   const int64_t width = ffn.latent_dim > 0 ? ffn.latent_dim : emb_dim;
@@ -197,7 +250,7 @@ int64_t count_layer(const LayerSpec& layer, int64_t emb_dim) {
        {&layer.pre_mixer_norm, &layer.post_mixer_norm, &layer.pre_ffn_norm, &layer.post_ffn_norm}) {
     count += count_norm(*norm, emb_dim);
   }
-  count += std::visit([&](const AttentionSpec& mixer) { return count_attention(mixer, emb_dim); }, layer.mixer);
+  count += std::visit([&](const auto& mixer) { return count_attention(mixer, emb_dim); }, layer.mixer);
   return count + std::visit([&](const auto& ffn) { return count_ffn(ffn, emb_dim); }, layer.ffn);
 }
 
@@ -237,6 +290,11 @@ DecoderSpec make_decoder_spec(const Config& config) {
   const auto is_routed = [](const LayerSpec& layer) { return std::holds_alternative<MoeFfnSpec>(layer.ffn); };
   if (std::any_of(spec.layers.begin(), spec.layers.end(), is_routed)) spec.moe = make_moe_training(config, family);
   return spec;
+}
+
+int64_t window_of(const MixerSpec& mixer) {
+  const auto* attention = std::get_if<AttentionSpec>(&mixer);
+  return attention == nullptr ? 0 : attention->sliding_window;
 }
 
 int64_t count_moe_layers(const DecoderSpec& spec) {

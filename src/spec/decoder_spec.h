@@ -68,6 +68,24 @@ struct AttentionSpec {
   bool operator==(const AttentionSpec&) const = default;
 };
 
+/// Softmax attention whose keys and values come out of a narrow latent (DeepSeek V2). With N(..) the RMS norms:
+///   q = q_b(N(q_a(x))), or q_proj(x); [c | r] = kv_a(x); [k | v] = kv_b(N(c)), a head each
+///   scores of [q_nope | rope(q_rope)] and [k | rope(r)]: all heads share the rotating part of the key
+struct MlaSpec {
+  int64_t num_heads = 0;
+  int64_t q_rank = 0;  ///< 0: queries come from one projection
+  int64_t kv_rank = 0;
+  int64_t nope_dim = 0;        ///< channels of a query and key head that do not rotate, the first ones
+  int64_t rope_dim = 0;        ///< the others
+  int64_t value_head_dim = 0;  ///< width of v
+  double scale = 0;            ///< multiplies q.k
+  int rope = -1;               ///< index into DecoderSpec::ropes; -1: no rotation
+  NormSpec q_norm, kv_norm;    ///< of the latents
+  bool has_bias = false;       ///< on the projections that read or write the residual, but not on q_proj
+  int64_t head_dim() const { return nope_dim + rope_dim; }
+  bool operator==(const MlaSpec&) const = default;
+};
+
 enum class Activation { kSilu, kGeluTanh, kGelu, kRelu, kLinear };
 
 /// down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate.
@@ -89,6 +107,12 @@ enum class RouterScore {
   kSqrtSoftplus,  ///< sqrt(log(1 + e^z)), each expert by itself (DeepSeek V4)
 };
 
+/// By what the groups of a router are ranked.
+enum class GroupScore {
+  kTwoBest,  ///< sum of the two largest scores (DeepSeek V3)
+  kBest,     ///< largest score (DeepSeek V2)
+};
+
 /// Which experts a token goes to, and with which weights. Everything in fp32.
 struct RouterSpec {
   int64_t num_experts = 0;
@@ -99,7 +123,8 @@ struct RouterSpec {
   bool has_bias = false;            ///< trained bias of the logits (gpt-oss)
   bool has_selection_bias = false;  ///< untrained bias of the choice, moved towards balance (DeepSeek V3)
   int64_t num_groups = 0;           ///< groups of equally many neighbouring experts; 0: no groups
-  int64_t num_kept_groups = 0;  ///< groups with the largest sums of their two best scores, where choice is limited to
+  int64_t num_kept_groups = 0;      ///< the best groups, which the choice is limited to
+  GroupScore group_score = GroupScore::kTwoBest;
   bool operator==(const RouterSpec&) const = default;
 };
 
@@ -137,7 +162,7 @@ struct MoeFfnSpec {
   bool operator==(const MoeFfnSpec&) const = default;
 };
 
-using MixerSpec = std::variant<AttentionSpec>;  // room for latent and linear attention
+using MixerSpec = std::variant<AttentionSpec, MlaSpec>;  // room for linear attention
 using FfnSpec = std::variant<DenseFfnSpec, MoeFfnSpec>;
 
 /// x += post_mixer_norm(mixer(pre_mixer_norm(x))); x += post_ffn_norm(ffn(pre_ffn_norm(x))). A norm may be absent.
@@ -209,6 +234,9 @@ DecoderSpec make_decoder_spec(const Config& config);
 
 /// rotary_dim/2 angles per unit of position, in double. Formulas: docs/hf_config.md.
 std::vector<double> rope_frequencies(const RopeSpec& rope);
+
+/// What one mixer sees: positions of the window, the query's own among them; 0: all earlier ones.
+int64_t window_of(const MixerSpec& mixer);
 
 /// Layers, modules included, whose feed-forward part has routed experts.
 int64_t count_moe_layers(const DecoderSpec& spec);

@@ -37,7 +37,7 @@ const std::vector<Family>& families() {
   using enum NormForm;
   using enum QkNormKind;
   static const std::vector<Family> rows = {
-      // decoder_block, block form, norm form, QK-norm kind, rotates in fp32, full attention period, experts
+      // decoder_block, block form, norm form, QK-norm kind, rotates in fp32, full attention period, experts, latent
       {"default", kParallel, kCastThenScale, kPerHead, false, 0, {}},
       {"llama2", kPreNorm, kCastThenScale, kPerHead, false, 0, {}},
       {"mistral", kPreNorm, kCastThenScale, kPerHead, false, 0, {}},
@@ -48,6 +48,7 @@ const std::vector<Family>& families() {
       {"olmoe", kPreNorm, kCastThenScale, kWholeProjection, false, 0, {}},
       {"flex_olmo", kPostNorm, kScaleThenCast, kWholeProjection, true, 0, {}},
       {"gpt_oss", kPreNorm, kScaleThenCast, kPerHead, false, 2, gpt_oss_experts()},
+      {"deepseek", kPreNorm, kCastThenScale, kPerHead, false, 0, {}, true},
   };
   return rows;
 }

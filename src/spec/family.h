@@ -33,6 +33,7 @@ struct Family {
   bool rotates_in_fp32 = false;               ///< RopeSpec::multiplies_in_fp32
   int64_t full_attention_period = 0;  ///< n: layer i sees everything iff (i+1) % n = 0, the others slide; 0: no pattern
   FamilyExperts experts = {};
+  bool attends_by_latent = false;  ///< attention_type=mla, which no other family has
 };
 
 /// Every family, in the order of the documentation.

@@ -94,9 +94,13 @@ void set_groups(const Config& config, RouterSpec& router) {
     fail_spec(config, "topk_routing_group", "n_routing_groups needs the number of groups a token may use",
               to_text(kept), "1 to " + to_text(groups));
   }
-  if (router.num_experts % groups != 0 || router.num_experts / groups < 2) {
-    fail_spec(config, "n_routing_groups", "experts form equal groups of two or more", to_text(groups),
-              "a divisor of num_experts=" + to_text(router.num_experts) + ", at most half of it");
+  const bool ranks_by_best = router.score == RouterScore::kSoftmax;
+  const int64_t smallest = ranks_by_best ? 1 : 2;
+  if (router.num_experts % groups != 0 || router.num_experts / groups < smallest) {
+    fail_spec(
+        config, "n_routing_groups",
+        smallest == 1 ? "experts form equal groups" : "experts form equal groups of two or more", to_text(groups),
+        "a divisor of num_experts=" + to_text(router.num_experts) + (smallest == 1 ? "" : ", at most half of it"));
   }
   if (kept > groups) {
     fail_spec(config, "topk_routing_group", "more than there are groups", to_text(kept),
@@ -108,8 +112,10 @@ void set_groups(const Config& config, RouterSpec& router) {
               "the groups of " + to_text(group_size) + " experts hold fewer than a token is sent to", to_text(kept),
               "groups for num_experts_per_tok=" + to_text(router.num_experts_per_tok) + " experts");
   }
+  if (kept == groups) return;  // no expert is left out
   router.num_groups = groups;
   router.num_kept_groups = kept;
+  if (ranks_by_best) router.group_score = GroupScore::kBest;
 }
 
 RouterSpec make_router(const Config& config, const Family& family) {

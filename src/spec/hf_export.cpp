@@ -19,8 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const AttentionSpec& attention_of(const LayerSpec& layer) {
-  return std::get<AttentionSpec>(layer.mixer);
+int rope_of(const LayerSpec& layer) {
+  return std::visit([](const auto& mixer) { return mixer.rope; }, layer.mixer);
 }
 
 /// A whole number without a decimal point, as transformers asks for in some fields.
@@ -40,6 +40,7 @@ Json field_value(const Config& config, const HfField& field) {
   const KeyInfo* info = find_key(sized_key(field.key));
   BALLAST_CHECK(info != nullptr, field.key);
   const TypedValue value = get_value(config, *info);
+  if (!field.null_value.empty() && to_text(value) == field.null_value) return Json();
   if (const auto* number = std::get_if<double>(&value)) {
     return field.type == HfType::kInteger ? whole_or_real(*number) : Json(*number);
   }
@@ -72,12 +73,23 @@ Json rope_object(const RopeSpec& rope, double partial_rotary_factor) {
   return object;
 }
 
+/// What the rotary object says of the softmax scale of latent attention. Where cos and sin are as they are, equal
+/// numbers say it, as DeepSeek writes it: not all code knows attention_factor.
+void write_latent_scale(const Config& config, Json& rope) {
+  if (!rope.is_object() || rope["rope_type"] != "yarn" || config.mscale == 0) return;
+  if (rope["attention_factor"] == 1.0) {
+    rope.erase("attention_factor");
+    rope["mscale"] = config.mscale;
+  }
+  rope["mscale_all_dim"] = config.mscale;
+}
+
 /// The rotary object of the first layer that rotates and `slides` as asked; null if there is none.
 Json find_rope(const DecoderSpec& spec, bool slides, double partial_rotary_factor) {
   for (const LayerSpec& layer : spec.layers) {
-    const AttentionSpec& attention = attention_of(layer);
-    if (attention.rope < 0 || (attention.sliding_window > 0) != slides) continue;
-    return rope_object(spec.ropes[static_cast<size_t>(attention.rope)], partial_rotary_factor);
+    const int rope = rope_of(layer);
+    if (rope < 0 || (window_of(layer.mixer) > 0) != slides) continue;
+    return rope_object(spec.ropes[static_cast<size_t>(rope)], partial_rotary_factor);
   }
   return nullptr;
 }
@@ -85,6 +97,7 @@ Json find_rope(const DecoderSpec& spec, bool slides, double partial_rotary_facto
 void write_ropes(const Config& config, const DecoderSpec& spec, const HfFamily& family, Json& root) {
   Json full = find_rope(spec, false, config.partial_rotary_factor);
   Json sliding = find_rope(spec, true, config.partial_rotary_factor);
+  if (family.attends_by_latent) write_latent_scale(config, full);
   if (full.is_null()) full = sliding;
   if (sliding.is_null()) sliding = full;
   if (full.is_null()) return;
@@ -97,13 +110,29 @@ void write_windows(const DecoderSpec& spec, HfWindow kind, Json& root) {
   Json types = Json::array();
   int64_t window = 0;
   for (const LayerSpec& layer : spec.layers) {
-    const int64_t own = attention_of(layer).sliding_window;
+    const int64_t own = window_of(layer.mixer);
     types.push_back(own > 0 ? "sliding_attention" : "full_attention");
     window = std::max(window, own);
   }
   if (kind == HfWindow::kLateLayers || kind == HfWindow::kIfUsed) root["use_sliding_window"] = window > 0;
   if (kind == HfWindow::kLateLayers || kind == HfWindow::kPattern) root["layer_types"] = types;
   root["sliding_window"] = window > 0 ? Json(window) : Json();  // a missing field would be the class default
+}
+
+/// Fields of DeepSeek's router. What its class does not read, other readers of its configurations do.
+void write_groups(const RouterSpec& router, HfGroups kind, Json& root) {
+  if (kind == HfGroups::kNone) return;
+  const bool is_limited = router.num_groups > 0, is_v2 = kind == HfGroups::kIfAsked;
+  root["scoring_func"] = is_v2 ? "softmax" : "sigmoid";
+  root["topk_method"] = !is_v2 ? "noaux_tc" : is_limited ? "group_limited_greedy" : "greedy";
+  root["n_group"] = is_limited ? router.num_groups : 1;
+  root["topk_group"] = is_limited ? router.num_kept_groups : 1;
+  root["moe_layer_freq"] = 1;
+  if (is_v2) {
+    root["norm_topk_prob"] = root["mlp_bias"] = false;
+  } else {
+    root["num_nextn_predict_layers"] = 0;
+  }
 }
 
 /// Fields of the experts whose keys have values that leave them to the decoder.
@@ -113,6 +142,7 @@ void write_experts(const Config& config, const DecoderSpec& spec, const HfFamily
     if (ffn == nullptr) continue;
     if (root.contains("norm_topk_prob")) root["norm_topk_prob"] = ffn->router.normalizes;
     if (root.contains("swiglu_alpha")) root["swiglu_alpha"] = ffn->activation_alpha;
+    write_groups(ffn->router, family.groups, root);
   }
   const auto& rules = family.rule_fields;
   if (std::find(rules.begin(), rules.end(), "mlp_only_layers") == rules.end()) return;
@@ -124,6 +154,10 @@ void write_experts(const Config& config, const DecoderSpec& spec, const HfFamily
 Json architecture_fields(const Config& config, const DecoderSpec& spec, const HfFamily& family) {
   Json root = {{"architectures", {family.architecture}}, {"model_type", family.model_type}, {"hidden_act", "silu"}};
   for (const HfField& field : family.fields) root[field.spellings.front()] = field_value(config, field);
+  if (family.attends_by_latent) {
+    root["head_dim"] = config.qk_rope_head_dim;  // transformers' name for the width that rotates
+    root["qk_head_dim"] = config.qk_nope_head_dim + config.qk_rope_head_dim;
+  }
   write_ropes(config, spec, family, root);
   write_windows(spec, family.window, root);
   write_experts(config, spec, family, root);

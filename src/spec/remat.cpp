@@ -10,7 +10,8 @@ namespace {
 
 using enum NamedTensor;
 
-const NamedTensors kQkv = {kQueryProj, kKeyProj, kValueProj};
+const NamedTensors kQkv = {kQueryProj, kKeyProj, kValueProj, kKeyValueProj};
+const NamedTensors kLatents = {kQueryWaProj, kKvWaProj};
 const NamedTensors kGate = {kMlpwi0, kMoeMlpwi0};
 const NamedTensors kUp = {kMlpwi1, kMoeMlpwi1};
 const NamedTensors kDown = {kMlpwo, kMoeMlpwo};
@@ -25,7 +26,7 @@ NamedTensors mlp_inputs() {
 }
 
 NamedTensors all_products() {
-  return joined(joined(kQkv, mlp_inputs()), joined(kDown, {kOutProj}));
+  return joined(joined(joined(kQkv, kLatents), mlp_inputs()), joined(kDown, {kOutProj}));
 }
 
 struct Policy {
@@ -53,10 +54,14 @@ NamedTensors custom_set(const Config& config) {
       {config.context, {kContext}},
       {config.attention_out, {kContext}},
       {config.query_proj, {kQueryProj}},
-      {config.key_proj, {kKeyProj}},
-      {config.value_proj, {kValueProj}},
-      {config.kv_proj, {kKeyProj, kValueProj}},
+      {config.key_proj, {kKeyProj, kKeyValueProj}},
+      {config.value_proj, {kValueProj, kKeyValueProj}},
+      {config.kv_proj, {kKeyProj, kValueProj, kKeyValueProj}},
       {config.qkv_proj, kQkv},
+      {config.query_wa_proj, {kQueryWaProj}},
+      {config.kv_wa_proj, {kKvWaProj}},
+      {config.mla_q, {kQueryWaProj}},
+      {config.mla_kv, {kKvWaProj}},
       {config.out_proj, {kOutProj}},
       {config.mlpwi, mlp_inputs()},
       {config.mlpwi_0, kGate},

@@ -13,7 +13,10 @@ enum class NamedTensor {
   kQueryProj,
   kKeyProj,
   kValueProj,
-  kContext,  ///< output of the attention kernel, with what its backward needs beside it
+  kKeyValueProj,  ///< both of them in one product: kv_b of latent attention
+  kQueryWaProj,   ///< latent of the queries, before its norm
+  kKvWaProj,      ///< latent of keys and values, before its norm, and the rotating part of the key
+  kContext,       ///< output of the attention kernel, with what its backward needs beside it
   kOutProj,
   kMlpwi,      ///< the only input projection of a feed-forward layer without a gate
   kMlpwi0,     ///< gate
@@ -31,8 +34,10 @@ struct RematPlan {
   NamedTensors kept;           ///< ... which then reads these from the first run
 };
 
-/// The plan of a configuration. A fused name (qkv_proj, kv_proj, mlpwi) stands for its parts, and a name of the
-/// feed-forward layer for the same product of its experts: MaxText gives those tensors both names.
+/// The plan of a configuration. A fused name (qkv_proj, kv_proj, mlpwi) stands for its parts, key_proj and value_proj
+/// for their common product, and a name of the feed-forward layer for the same product of its experts: MaxText gives
+/// those tensors both names. mla_q and mla_kv, which are latents behind their norms, stand for the latents before: the
+/// norms' backward reads those, and the values behind follow from them without a product.
 RematPlan make_remat_plan(const Config& config);
 
 }  // namespace ballast

@@ -87,9 +87,7 @@ void apply_yarn(const RopeSpec& rope, std::vector<double>& frequencies) {
   }
 }
 
-}  // namespace
-
-RopeSpec make_rope_spec(const Config& config, RopeReach reach, bool multiplies_in_fp32) {
+RopeSpec make_rope(const Config& config, RopeReach reach, int64_t rotary_dim, bool multiplies_in_fp32) {
   const bool is_local = reach == RopeReach::kSlidingLayers;
   const bool has_own_type = is_local && !config.local_rope_type.empty();
   const std::string& type = has_own_type ? config.local_rope_type : config.rope_type;
@@ -97,7 +95,7 @@ RopeSpec make_rope_spec(const Config& config, RopeReach reach, bool multiplies_i
   const double own_theta = is_local ? config.local_rope_max_timescale : config.global_rope_max_timescale;
 
   RopeSpec rope;
-  rope.rotary_dim = rotary_width(config);
+  rope.rotary_dim = rotary_dim;
   rope.multiplies_in_fp32 = multiplies_in_fp32;
   rope.theta = own_theta > 0 ? own_theta : config.rope_max_timescale;
   if (!(rope.theta > 1)) {
@@ -116,6 +114,32 @@ RopeSpec make_rope_spec(const Config& config, RopeReach reach, bool multiplies_i
               "default, linear, llama3.1 or yarn");
   }
   return rope;
+}
+
+}  // namespace
+
+RopeSpec make_rope_spec(const Config& config, RopeReach reach, bool multiplies_in_fp32) {
+  return make_rope(config, reach, rotary_width(config), multiplies_in_fp32);
+}
+
+RopeSpec make_latent_rope_spec(const Config& config, bool multiplies_in_fp32) {
+  if (config.partial_rotary_factor != 1) {
+    fail_spec(config, "partial_rotary_factor", "qk_rope_head_dim is what rotates in latent attention",
+              to_text(config.partial_rotary_factor), "1");
+  }
+  if (config.qk_rope_head_dim % 2 != 0) {
+    fail_spec(config, "qk_rope_head_dim", "rotary embeddings turn pairs of channels", to_text(config.qk_rope_head_dim),
+              "an even number > 0");
+  }
+  RopeSpec rope = make_rope(config, RopeReach::kFullLayers, config.qk_rope_head_dim, multiplies_in_fp32);
+  rope.is_interleaved = config.rope_interleave;
+  return rope;
+}
+
+double latent_scale_factor(const Config& config) {
+  if (config.rope_type != "yarn" || config.rope_factor <= 1) return 1;
+  const double factor = 0.1 * config.mscale * std::log(config.rope_factor) + 1;
+  return factor * factor;
 }
 
 std::vector<double> rope_frequencies(const RopeSpec& rope) {

@@ -16,4 +16,11 @@ enum class RopeReach { kFullLayers, kSlidingLayers };
 /// meaning (an odd width, a factor <= 0, high_freq_factor <= low_freq_factor ...).
 RopeSpec make_rope_spec(const Config& config, RopeReach reach, bool multiplies_in_fp32);
 
+/// The frequencies of the rotating part of latent attention, qk_rope_head_dim channels; rope_interleave counts for
+/// every rope_type. Throws as above, and where partial_rotary_factor asks for a part of them.
+RopeSpec make_latent_rope_spec(const Config& config, bool multiplies_in_fp32);
+
+/// What YaRN makes of the softmax scale of latent attention: (0.1 mscale ln(rope_factor) + 1)^2; 1 without YaRN.
+double latent_scale_factor(const Config& config);
+
 }  // namespace ballast

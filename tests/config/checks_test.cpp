@@ -43,9 +43,12 @@ TEST(CheckTogether, TensorsNamedForAnotherRematPolicyAreNamed) {
             "config: out_proj=offload: kept in place: a CPU has no other memory to move to\n");
   EXPECT_EQ(log_of({"remat_policy=minimal_offloaded"}),
             "config: remat_policy=minimal_offloaded: kept in place: a CPU has no other memory to move to\n");
+  EXPECT_EQ(log_of({"remat_policy=custom", "mla_q=device"}),
+            "warning: config: command line mla_q has no effect with attention_type=global\n");
+  EXPECT_EQ(log_of({"remat_policy=custom", "mla_q=device", "attention_type=mla", "decoder_block=deepseek"}), "");
   EXPECT_EQ(
-      log_of({"remat_policy=custom", "mla_q=device"}),
-      "warning: config: command line mla_q=device is recognised but has no effect: no layer of this version makes "
+      log_of({"remat_policy=custom", "engram=device"}),
+      "warning: config: command line engram=device is recognised but has no effect: no layer of this version makes "
       "this tensor\n");
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iomanip>
 #include <map>
@@ -386,11 +387,11 @@ TEST(HfConfig, RefusesWhatItCannotRead) {
   EXPECT_EQ(error_of("[1]"), "config: config.json: not an object; got array, need one JSON object");
   EXPECT_EQ(error_of("{}"),
             "config: config.json model_type: missing; need llama, mistral, qwen3, olmo3, mixtral, qwen3_moe, olmoe, "
-            "flex_olmo or gpt_oss");
+            "flex_olmo, gpt_oss, deepseek_v2 or deepseek_v3");
   EXPECT_EQ(
       error_of(R"({"model_type": "mamba"})"),
       "config: config.json model_type: not built; got mamba, need llama, mistral, qwen3, olmo3, mixtral, qwen3_moe, "
-      "olmoe, flex_olmo or gpt_oss");
+      "olmoe, flex_olmo, gpt_oss, deepseek_v2 or deepseek_v3");
   EXPECT_EQ(error_of(R"({"model_type": "llama", "hidden_size": "big"})"),
             "config: config.json hidden_size: wrong type; got \"big\", need an integer");
   EXPECT_EQ(error_of(small("llama", R"("rms_norm_eps": [1])")),
@@ -515,6 +516,179 @@ TEST(HfConfig, ReadsEveryFieldOfGoldenGptOss) {
                    {"beta_slow", "1"},
                    {"rope_attention_factor", "1.34657359"},
                    {"rope_truncate", "false"}}));
+}
+
+TEST(HfConfig, ReadsEveryFieldOfGoldenDeepseekV3) {
+  EXPECT_EQ(read_golden("deepseek_v3"), (Texts{{"decoder_block", "deepseek"},
+                                               {"mlp_activations", "[silu, linear]"},
+                                               {"use_qk_norm", "false"},
+                                               {"normalize_embedding_logits", "false"},
+                                               {"routed_score_func", "sigmoid"},
+                                               {"attention_type", "mla"},
+                                               {"routed_bias", "true"},
+                                               {"vocab_size", "128"},
+                                               {"base_emb_dim", "32"},
+                                               {"base_num_decoder_layers", "4"},
+                                               {"base_num_query_heads", "4"},
+                                               {"base_num_kv_heads", "4"},
+                                               {"base_mlp_dim", "48"},
+                                               {"max_position_embeddings", "256"},
+                                               {"normalization_layer_epsilon", "1e-06"},
+                                               {"logits_via_embedding", "false"},
+                                               {"attention_bias", "false"},
+                                               {"q_lora_rank", "20"},
+                                               {"kv_lora_rank", "16"},
+                                               {"qk_nope_head_dim", "12"},
+                                               {"qk_rope_head_dim", "8"},
+                                               {"v_head_dim", "10"},
+                                               {"num_experts", "8"},
+                                               {"num_experts_per_tok", "2"},
+                                               {"shared_experts", "1"},
+                                               {"base_moe_mlp_dim", "12"},
+                                               {"first_num_dense_layers", "1"},
+                                               {"routed_scaling_factor", "2.5"},
+                                               {"norm_topk_prob", "true"},
+                                               {"n_routing_groups", "4"},
+                                               {"topk_routing_group", "2"},
+                                               {"rope_interleave", "true"},
+                                               {"rope_type", "yarn"},
+                                               {"rope_max_timescale", "10000"},
+                                               {"rope_factor", "40"},
+                                               {"original_max_position_embeddings", "32"},
+                                               {"beta_fast", "32"},
+                                               {"beta_slow", "1"},
+                                               {"mscale", "1"},
+                                               {"rope_attention_factor", "1"},
+                                               {"rope_truncate", "true"}}));
+}
+
+TEST(HfConfig, KnowsTheClassDefaultsOfDeepseek) {
+  Texts v2 = read(R"({"model_type": "deepseek_v2", "num_experts_per_tok": 6})");
+  EXPECT_EQ(v2["vocab_size"], "102400");
+  EXPECT_EQ(v2["base_num_kv_heads"], "32");
+  EXPECT_EQ(v2["max_position_embeddings"], "2048");
+  EXPECT_EQ(v2["num_experts"], "64");
+  EXPECT_EQ(v2["shared_experts"], "2");
+  EXPECT_EQ(v2["base_moe_mlp_dim"], "1407");
+  EXPECT_EQ(v2["base_mlp_dim"], "11008");
+  EXPECT_EQ(v2["first_num_dense_layers"], "0");
+  EXPECT_EQ(v2["routed_scaling_factor"], "1");
+  EXPECT_EQ(v2["q_lora_rank"], "1536");
+  EXPECT_EQ(v2["kv_lora_rank"], "512");
+  EXPECT_EQ(v2["qk_nope_head_dim"], "128");
+  EXPECT_EQ(v2["qk_rope_head_dim"], "64");
+  EXPECT_EQ(v2["v_head_dim"], "128");
+  EXPECT_EQ(v2["n_routing_groups"], "-1");
+  EXPECT_EQ(v2["routed_bias"], "false");
+  EXPECT_EQ(v2["rope_interleave"], "true");
+  EXPECT_EQ(v2["norm_topk_prob"], "false");
+  EXPECT_EQ(v2.count("head_dim"), 0);
+  Texts v3 = read(R"({"model_type": "deepseek_v3"})");
+  EXPECT_EQ(v3["vocab_size"], "129280");
+  EXPECT_EQ(v3["base_emb_dim"], "7168");
+  EXPECT_EQ(v3["base_num_decoder_layers"], "61");
+  EXPECT_EQ(v3["base_num_kv_heads"], "128");
+  EXPECT_EQ(v3["max_position_embeddings"], "4096");
+  EXPECT_EQ(v3["num_experts"], "256");
+  EXPECT_EQ(v3["num_experts_per_tok"], "8");
+  EXPECT_EQ(v3["shared_experts"], "1");
+  EXPECT_EQ(v3["base_moe_mlp_dim"], "2048");
+  EXPECT_EQ(v3["base_mlp_dim"], "18432");
+  EXPECT_EQ(v3["first_num_dense_layers"], "3");
+  EXPECT_EQ(v3["routed_scaling_factor"], "2.5");
+  EXPECT_EQ(v3["q_lora_rank"], "1536");
+  EXPECT_EQ(v3["n_routing_groups"], "8");
+  EXPECT_EQ(v3["topk_routing_group"], "4");
+  EXPECT_EQ(v3["norm_topk_prob"], "true");
+  EXPECT_EQ(v3["rope_type"], "default");
+  EXPECT_EQ(v3["rope_interleave"], "true");
+}
+
+TEST(HfConfig, ReadsTheSpellingsOfDeepseek) {
+  EXPECT_EQ(read(R"({"model_type": "deepseek_v3", "q_lora_rank": null})")["q_lora_rank"], "0");
+  EXPECT_EQ(read(R"({"model_type": "deepseek_v3", "num_local_experts": 16})")["num_experts"], "16");
+  EXPECT_EQ(read(R"({"model_type": "deepseek_v3", "rope_interleave": false})")["rope_interleave"], "false");
+  EXPECT_EQ(read(R"({"model_type": "deepseek_v3", "num_attention_heads": 8, "num_key_value_heads": null})")
+                ["base_num_kv_heads"],
+            "8");
+  EXPECT_EQ(read(R"({"model_type": "kimi_k2", "n_routed_experts": 384})")["num_experts"], "384");
+  const std::string v2 = R"({"model_type": "deepseek_v2", "num_experts_per_tok": 6, )";
+  EXPECT_EQ(read(v2 + R"("num_experts": 32})")["num_experts"], "32");
+  Texts greedy = read(v2 + R"("topk_method": "greedy", "n_group": 8, "topk_group": 3})");
+  EXPECT_EQ(greedy["n_routing_groups"], "-1");
+  EXPECT_EQ(greedy["topk_routing_group"], "-1");
+  Texts limited = read(v2 + R"("topk_method": "group_limited_greedy", "n_group": 8, "topk_group": 3})");
+  EXPECT_EQ(limited["n_routing_groups"], "8");
+  EXPECT_EQ(limited["topk_routing_group"], "3");
+}
+
+// transformers keys the softmax scale off mscale_all_dim, cos and sin off the quotient of both.
+TEST(HfConfig, ReadsBothScalesOfYarnWithLatentAttention) {
+  const auto with = [](const std::string& fields) {
+    return read(R"({"model_type": "deepseek_v3", "rope_scaling": {"type": "yarn", "factor": 40)" + fields + "}}");
+  };
+  Texts both = with(R"(, "mscale": 0.707, "mscale_all_dim": 0.707)");
+  EXPECT_EQ(both["mscale"], "0.707");
+  EXPECT_EQ(both["rope_attention_factor"], "1");
+  Texts neither = with("");
+  EXPECT_EQ(neither["mscale"], "0");
+  EXPECT_EQ(neither["rope_attention_factor"], "1.368887945");  // 0.1 ln 40 + 1
+  Texts all_dim = with(R"(, "mscale_all_dim": 1.0)");
+  EXPECT_EQ(all_dim["mscale"], "1");
+  EXPECT_EQ(all_dim["rope_attention_factor"], "1.368887945");
+  EXPECT_EQ(with(R"(, "mscale": 1.0)")["mscale"], "0");
+  EXPECT_EQ(error_of(R"({"model_type": "deepseek_v3", "rope_scaling": {"rope_type": "linear", "factor": 4,
+                         "mscale_all_dim": 1.0}})"),
+            "config: config.json rope_scaling.mscale_all_dim: a softmax scale that is not built with rope_type=linear; "
+            "got 1, need 0, or rope_type=yarn");
+  EXPECT_EQ(read_golden("qwen3").count("mscale"), 0);
+}
+
+TEST(HfConfig, RefusesOtherRoutersOfDeepseek) {
+  const std::string v2 = R"({"model_type": "deepseek_v2", "num_experts_per_tok": 6, )";
+  const std::string v3 = R"({"model_type": "deepseek_v3", )";
+  EXPECT_EQ(error_of(R"({"model_type": "deepseek_v2"})"),
+            "config: config.json num_experts_per_tok: missing; need experts a token is sent to");
+  EXPECT_EQ(error_of(v2 + R"("scoring_func": "sigmoid"})"),
+            "config: config.json scoring_func: changes the computation in a way that is not built; got sigmoid, need "
+            "softmax");
+  EXPECT_EQ(error_of(v2 + R"("topk_method": "noaux_tc"})"),
+            "config: config.json topk_method: changes the computation in a way that is not built; got noaux_tc, need "
+            "greedy or group_limited_greedy");
+  EXPECT_EQ(
+      error_of(v2 + R"("topk_method": "group_limited_greedy", "topk_group": 3})"),
+      "config: config.json n_group: missing; need the number of groups, as topk_method=group_limited_greedy asks");
+  EXPECT_EQ(error_of(v2 + R"("topk_method": "group_limited_greedy", "n_group": 8})"),
+            "config: config.json topk_group: missing; need the groups a token may use, as "
+            "topk_method=group_limited_greedy asks");
+  EXPECT_EQ(error_of(v2 + R"("mlp_bias": true})"),
+            "config: config.json mlp_bias: dense and shared layers with biases beside experts without are not built; "
+            "got true, need false");
+  EXPECT_EQ(error_of(v3 + R"("scoring_func": "softmax"})"),
+            "config: config.json scoring_func: changes the computation in a way that is not built; got softmax, need "
+            "sigmoid");
+  EXPECT_EQ(error_of(v3 + R"("topk_method": "greedy"})"),
+            "config: config.json topk_method: changes the computation in a way that is not built; got greedy, need "
+            "noaux_tc");
+  EXPECT_EQ(error_of(v3 + R"("moe_layer_freq": 2})"),
+            "config: config.json moe_layer_freq: changes the computation in a way that is not built; got 2, need 1");
+  EXPECT_NE(error_of(v3 + R"("quantization_config": {"quant_method": "fp8"}})").find("weights that are not quantised"),
+            std::string::npos);
+}
+
+TEST(HfConfig, NamesWhatItLeavesOutOfDeepseek) {
+  ::testing::internal::CaptureStderr();
+  read(testing::kDeepseekV3);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("num_nextn_predict_layers=1 not used; the run's mtp_num_layers decides"), std::string::npos)
+      << log;
+  EXPECT_NE(log.find("torch_dtype not used"), std::string::npos) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+  ::testing::internal::CaptureStderr();
+  read(testing::kDeepseekV2Lite);
+  const std::string v2_log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(v2_log.find("torch_dtype, aux_loss_alpha, seq_aux not used"), std::string::npos) << v2_log;
+  EXPECT_EQ(std::count(v2_log.begin(), v2_log.end(), '\n'), 1) << v2_log;
 }
 
 TEST(HfConfig, ReadsTheExpertsOfTheGoldens) {

@@ -71,7 +71,7 @@ TEST(ListKeys, FindsNamesAndMeanings) {
   EXPECT_NE(page.find("learning_rate_final_fraction  (number, default 0.1, soft, works)\n    last learning rate"),
             std::string::npos);
   EXPECT_NE(list_keys("embedding table").find("vocab_size"), std::string::npos);
-  EXPECT_NE(list_keys("q_lora_rank").find("hard, later"), std::string::npos);
+  EXPECT_NE(list_keys("o_lora_rank").find("hard, later"), std::string::npos);
   EXPECT_NE(list_keys("").find("emb_dim  (integer, soft, computed)"), std::string::npos);
 }
 

@@ -181,6 +181,30 @@ TEST(FlopShapeOfAModel, AgreesForTheShippedFilesWithExperts) {
   expect_flops(flop_shape(qwen3, make_decoder_spec(qwen3)), {94.5430, 79.07, 20.93});
   const Config gpt_oss = config_of("gpt-oss-20b", "1", "8192");
   expect_flops(flop_shape(gpt_oss, make_decoder_spec(gpt_oss)), {197.7031, 89.68, 10.32});
+  const Config deepseek2 = config_of("deepseek2-16b", "24", "2048");
+  expect_flops(flop_shape(deepseek2, make_decoder_spec(deepseek2)), {764.6674, 94.54, 5.46});
+}
+
+// D 4, two heads of 3 + 2 channels, values 6 wide, latents 5 and 7: 4 * 5 + 5 * 10, 4 * 9 + 7 * 18, 12 * 4; scores
+// and values of 2 * (5 + 6) channels a pair.
+TEST(FlopShapeOfAModel, CountsALatentOfTheQueries) {
+  MlaSpec attention;
+  attention.num_heads = 2;
+  attention.nope_dim = 3;
+  attention.rope_dim = 2;
+  attention.value_head_dim = 6;
+  attention.q_rank = 5;
+  attention.kv_rank = 7;
+  DecoderSpec spec;
+  spec.emb_dim = 4;
+  spec.vocab_size = 1;
+  spec.layers.resize(1);
+  spec.layers[0].mixer = attention;
+  const FlopShape shape = flop_shape(Config(), spec);
+  EXPECT_EQ(shape.layers[0].active_weights, 4 * 5 + 5 * 10 + 4 * 9 + 7 * 18 + 12 * 4);
+  ASSERT_EQ(shape.layers[0].pairs.size(), 1);
+  EXPECT_EQ(shape.layers[0].pairs[0].width, 22);
+  EXPECT_EQ(shape.layers[0].pairs[0].window, 0);
 }
 
 // By hand, D 4: router 4 * 8; two experts of 3 * 2 * 6 between projections 2 * 4 * 2; shared 3 * 4 * 5 and its gate 4.

@@ -87,6 +87,9 @@ std::vector<std::pair<std::string, DecoderSpec>> forms() {
     std::get<AttentionSpec>(layer.mixer).logits_soft_cap = 5;
   }
   all.emplace_back("parallel, plain, soft cap", spec);
+  spec = testing::tiny_mla_spec();
+  std::get<MlaSpec>(spec.layers[0].mixer).has_bias = true;
+  all.emplace_back("latent attention", spec);
   spec = tiny_moe_spec();
   auto& routed = std::get<MoeFfnSpec>(spec.layers[0].ffn);
   routed.shared_dim = 6;
@@ -229,20 +232,56 @@ TEST(RematPolicy, MemoryIsThatOfTheNamedTensors) {
   EXPECT_GT(width("none"), width("minimal_with_context"));
 }
 
+// Eight products a layer with a latent of the queries: q_a, kv_a, q_b, kv_b, o, gate, up, down.
+TEST(RematPolicy, FormsNoKeptProductOfLatentAttentionTwice) {
+  const DecoderSpec spec = testing::tiny_mla_spec();
+  const std::vector<std::pair<std::string, double>> expected = {
+      {"full", 7}, {"save_qkv_proj", 5}, {"save_dot_except_mlp", 4}, {"minimal", 0}, {"minimal_with_context", 0}};
+  for (const auto& [policy, count] : expected) {
+    // The second layer has no latent of the queries: seven products, of which q_proj is kept as a query.
+    const double without_latent = count == 0 ? 0 : count - 1;
+    EXPECT_EQ(repeated_calls(spec, policy, "aten::linear"), (count + without_latent) / 2) << policy;
+  }
+}
+
+// 36 tokens, fp32; queries 4 * 10, keys and values 4 * (6 + 5), latents 7 and 9 + 4.
+TEST(RematPolicy, KeysNameTheTensorsOfLatentAttention) {
+  DecoderSpec spec = testing::tiny_mla_spec();
+  spec.layers[1] = spec.layers[0];
+  const int64_t full = kept_bytes(spec, plan_of({"remat_policy=full"}));
+  const auto width = [&](const std::string& pair) {
+    const RematPlan plan = plan_of({"remat_policy=custom", pair});
+    return static_cast<double>(kept_bytes(spec, plan) - full) / (36 * 2 * 4);
+  };
+  EXPECT_EQ(width("query_wa_proj=device"), 7);
+  EXPECT_EQ(width("mla_q=device"), 7);
+  EXPECT_EQ(width("kv_wa_proj=device"), 13);
+  EXPECT_EQ(width("mla_kv=device"), 13);
+  EXPECT_EQ(width("query_proj=device"), 40);
+  EXPECT_EQ(width("key_proj=device"), 44);
+  EXPECT_EQ(width("value_proj=device"), 44);
+  EXPECT_EQ(width("kv_proj=device"), 44);
+  EXPECT_EQ(width("qkv_proj=device"), 84);
+  EXPECT_EQ(width("context=device"), 4 * 5 + 4);
+  EXPECT_EQ(width("out_proj=device"), 16);
+}
+
 TEST(RematPolicy, CustomKeepsWhatItsKeysName) {
   using enum NamedTensor;
   EXPECT_EQ(plan_of({"remat_policy=custom"}).kept, NamedTensors());
   EXPECT_EQ(plan_of({"remat_policy=custom", "context=device", "mlpwo=offload"}).kept,
             (NamedTensors{kContext, kMlpwo, kMoeMlpwo}));
-  EXPECT_EQ(plan_of({"remat_policy=custom", "qkv_proj=device"}).kept, (NamedTensors{kQueryProj, kKeyProj, kValueProj}));
-  EXPECT_EQ(plan_of({"remat_policy=custom", "kv_proj=device"}).kept, (NamedTensors{kKeyProj, kValueProj}));
+  EXPECT_EQ(plan_of({"remat_policy=custom", "qkv_proj=device"}).kept,
+            (NamedTensors{kQueryProj, kKeyProj, kValueProj, kKeyValueProj}));
+  EXPECT_EQ(plan_of({"remat_policy=custom", "kv_proj=device"}).kept,
+            (NamedTensors{kKeyProj, kValueProj, kKeyValueProj}));
   EXPECT_EQ(plan_of({"remat_policy=custom", "mlpwi=device"}).kept,
             (NamedTensors{kMlpwi, kMlpwi0, kMlpwi1, kMoeMlpwi0, kMoeMlpwi1}));
-  EXPECT_EQ(
-      plan_of({"remat_policy=custom", "mlpwi_0=device", "mlpwi_1=device", "out_proj=device", "query_proj=device",
-               "key_proj=device", "value_proj=device", "attention_out=device"})
-          .kept,
-      (NamedTensors{kQueryProj, kKeyProj, kValueProj, kContext, kOutProj, kMlpwi0, kMlpwi1, kMoeMlpwi0, kMoeMlpwi1}));
+  EXPECT_EQ(plan_of({"remat_policy=custom", "mlpwi_0=device", "mlpwi_1=device", "out_proj=device", "query_proj=device",
+                     "key_proj=device", "value_proj=device", "attention_out=device"})
+                .kept,
+            (NamedTensors{kQueryProj, kKeyProj, kValueProj, kKeyValueProj, kContext, kOutProj, kMlpwi0, kMlpwi1,
+                          kMoeMlpwi0, kMoeMlpwi1}));
   EXPECT_EQ(plan_of({"remat_policy=full", "context=device"}).kept, NamedTensors());
 }
 

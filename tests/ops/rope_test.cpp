@@ -54,6 +54,34 @@ TEST(Rope, GradientsMatchFiniteDifferences) {
   }
 }
 
+// The same channels in the middle of a wider head: the others pass through, forwards and backwards, in the kernel and
+// by tensor operations.
+TEST(Rope, RotatesFromTheChannelItIsGiven) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    for (const bool is_interleaved : {false, true}) {
+      const RopeSpec rope = rope_of(4, is_interleaved);
+      const RopeTable table = rope_table(positions(2, 3), rope, type);
+      const at::Tensor x = normal({2, 3, 2, 9}, 4, type).set_requires_grad(true);
+      const at::Tensor y = apply_rope(x, table, rope, 3);
+      EXPECT_TRUE(at::equal(y.narrow(3, 3, 4), apply_rope(x.narrow(3, 3, 4), table, rope)));
+      EXPECT_TRUE(at::equal(y.narrow(3, 0, 3), x.narrow(3, 0, 3)));
+      EXPECT_TRUE(at::equal(y.narrow(3, 7, 2), x.narrow(3, 7, 2)));
+      const at::Tensor g = normal({2, 3, 2, 9}, 5, type);
+      const at::Tensor d = torch::autograd::grad({y}, {x}, {g})[0];
+      EXPECT_TRUE(at::equal(d.narrow(3, 0, 3), g.narrow(3, 0, 3)));
+      EXPECT_TRUE(at::equal(d.narrow(3, 7, 2), g.narrow(3, 7, 2)));
+      const at::Tensor back = apply_rope(d.detach(), table, rope, 3);
+      EXPECT_LE(relative_error(back, g), type == at::kBFloat16 ? 2e-2 : 1e-6);
+    }
+  }
+  const RopeSpec rope = rope_of(4);
+  const RopeTable table = rope_table(positions(2, 3), rope, at::kDouble);
+  EXPECT_LT(
+      gradient_error([&](const auto& in) { return apply_rope(in[0], table, rope, 2); }, {normal({2, 3, 2, 7}, 1)}),
+      1e-8);
+  EXPECT_THROW(apply_rope(normal({2, 3, 2, 7}, 1), table, rope, 4), ShapeError);
+}
+
 TEST(Rope, DotProductsDependOnDistanceOnly) {
   const RopeSpec rope = rope_of(8);
   const at::Tensor q = normal({1, 1, 1, 8}, 1), k = normal({1, 1, 1, 8}, 2);

@@ -52,6 +52,24 @@ TEST(Routing, GroupsLimitTheChoiceToTheBest) {
   EXPECT_TRUE(at::equal(choose_experts(scores.to(at::kHalf), router), ids({0, 2}, {1, 2}))) << "by sorting";
 }
 
+// The same scores, groups ranked by their best: .9, .6, .8, .4. By the two best, groups 1 and 0 stayed.
+TEST(Routing, GroupsMayBeRankedByTheirBestScore) {
+  const at::Tensor scores = reals({.9, .1, .6, .5, .2, .8, .3, .4}, {1, 8});
+  RouterSpec router = router_of(8, 3, RouterScore::kSoftmax);
+  router.num_groups = 4;
+  router.num_kept_groups = 2;
+  EXPECT_TRUE(at::equal(choose_experts(scores, router), ids({0, 2, 3}, {1, 3})));
+  router.group_score = GroupScore::kBest;
+  EXPECT_TRUE(at::equal(choose_experts(scores, router), ids({0, 5, 4}, {1, 3})));
+  EXPECT_TRUE(at::equal(choose_experts(scores.to(at::kHalf), router), ids({0, 5, 4}, {1, 3}))) << "by sorting";
+  // Groups of one expert have a best score, but no second one.
+  router.num_groups = 8;
+  router.num_kept_groups = 3;
+  EXPECT_TRUE(at::equal(choose_experts(scores, router), ids({0, 5, 2}, {1, 3})));
+  router.group_score = GroupScore::kTwoBest;
+  EXPECT_THROW(choose_experts(scores, router), ShapeError);
+}
+
 // A group that is left out is no choice, not a score of 0: scores moved below zero by a bias still choose inside the
 // kept groups.
 TEST(Routing, ExpertsOfOtherGroupsAreNotChosenForNegativeScores) {

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 const std::string kGolden = std::string(BALLAST_SOURCE_DIR) + "/tests/golden/";
-const std::vector<std::string> kFamilies = {"llama",     "llama2", "qwen3",     "olmo3",  "mixtral",
-                                            "qwen3_moe", "olmoe",  "flex_olmo", "gpt_oss"};
+const std::vector<std::string> kFamilies = {"llama", "llama2",    "qwen3",   "olmo3",       "mixtral",    "qwen3_moe",
+                                            "olmoe", "flex_olmo", "gpt_oss", "deepseek_v2", "deepseek_v3"};
 
 /// Bytes of every tensor by "name: type and shape".
 std::map<std::string, std::string> tensors_of(const fs::path& folder) {

@@ -245,7 +245,7 @@ TEST(DecoderSpec, RefusesADecoderItDoesNotHave) {
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
                  "config: default decoder_block: no such decoder here; got transformer, need default, llama2, mistral, "
-                 "mixtral, qwen3, qwen3_moe, olmo3, olmoe, flex_olmo or gpt_oss");
+                 "mixtral, qwen3, qwen3_moe, olmo3, olmoe, flex_olmo, gpt_oss or deepseek");
   }
 }
 
@@ -271,6 +271,79 @@ TEST(CountParameters, CountsASmallDecoderByHand) {
   EXPECT_EQ(count_parameters(small_spec({"decoder_block=olmo3", "use_qk_norm=true", "sliding_window_size=4"})),
             kLlama + 4 * 48);
   EXPECT_EQ(count_parameters(small_spec({"use_post_attn_norm=true"})), kLlama + 4 * 32);
+}
+
+std::vector<std::string> latent_pairs(const std::vector<std::string>& more) {
+  std::vector<std::string> pairs = {
+      "decoder_block=deepseek", "attention_type=mla", "base_num_kv_heads=4", "kv_lora_rank=8",
+      "qk_nope_head_dim=12",    "qk_rope_head_dim=4", "v_head_dim=6"};
+  pairs.insert(pairs.end(), more.begin(), more.end());
+  return pairs;
+}
+
+TEST(DecoderSpec, LatentAttentionFollowsItsKeys) {
+  const DecoderSpec spec = small_spec(latent_pairs({"q_lora_rank=5", "attention_bias=true"}));
+  const auto& attention = std::get<MlaSpec>(spec.layers.at(3).mixer);
+  EXPECT_EQ(attention.num_heads, 4);
+  EXPECT_EQ(attention.q_rank, 5);
+  EXPECT_EQ(attention.kv_rank, 8);
+  EXPECT_EQ(attention.nope_dim, 12);
+  EXPECT_EQ(attention.rope_dim, 4);
+  EXPECT_EQ(attention.value_head_dim, 6);
+  EXPECT_EQ(attention.scale, 0.25);
+  EXPECT_EQ(attention.rope, 0);
+  EXPECT_EQ(attention.q_norm.name, "q_a_layernorm");
+  EXPECT_TRUE(attention.has_bias);
+  EXPECT_EQ(spec.ropes.size(), 1);
+  const DecoderSpec plain = small_spec(latent_pairs({"nope_layer_interval=4"}));
+  EXPECT_EQ(std::get<MlaSpec>(plain.layers.at(0).mixer).q_rank, 0);
+  EXPECT_EQ(std::get<MlaSpec>(plain.layers.at(2).mixer).rope, 0);
+  EXPECT_EQ(std::get<MlaSpec>(plain.layers.at(3).mixer).rope, -1);
+  EXPECT_EQ(window_of(plain.layers.at(0).mixer), 0);
+}
+
+// D 32, 4 heads: q_a 32 * 5 + 5 + its norm 5, q_b 5 * 64; kv_a 32 * 12 + 12 + the norm 8, kv_b 8 * 72; o 24 * 32 + 32.
+TEST(DecoderSpec, CountsTheParametersOfLatentAttention) {
+  const auto mixers = [](const std::vector<std::string>& more) {
+    return (count_parameters(small_spec(latent_pairs(more))) - count_parameters(small_spec({"base_num_kv_heads=4"}))) /
+               4 +
+           4 * 32 * 32;
+  };
+  const int64_t kv_and_o = 32 * 12 + 8 + 8 * 72 + 24 * 32;
+  EXPECT_EQ(mixers({"q_lora_rank=5", "attention_bias=true"}), 32 * 5 + 5 + 5 + 5 * 64 + kv_and_o + 12 + 32);
+  EXPECT_EQ(mixers({}), 32 * 64 + kv_and_o);
+}
+
+TEST(DecoderSpec, LatentAttentionRefusesWhatItHasNot) {
+  const auto error = [](const std::vector<std::string>& more) { return small_error(latent_pairs(more)); };
+  EXPECT_EQ(
+      error({"base_num_kv_heads=2"}),
+      "config: command line base_num_kv_heads: every head of latent attention has its own keys and values; got 2, "
+      "need the 4 query heads");
+  EXPECT_EQ(error({"attention_type=global"}),
+            "config: command line attention_type: decoder_block=deepseek does not attend this way; got global, need "
+            "mla");
+  EXPECT_EQ(error({"decoder_block=llama2"}),
+            "config: command line attention_type: decoder_block=llama2 does not attend this way; got mla, need global "
+            "or local_sliding");
+  EXPECT_EQ(error({"use_qk_norm=true"}),
+            "config: command line use_qk_norm: latent attention has none (attention_type=mla); got true, need false");
+  EXPECT_EQ(
+      error({"attention_sink=true"}),
+      "config: command line attention_sink: latent attention has none (attention_type=mla); got true, need false");
+  EXPECT_EQ(error({"attn_logits_soft_cap=5"}),
+            "config: command line attn_logits_soft_cap: latent attention has none (attention_type=mla); got 5, need 0");
+  EXPECT_EQ(error({"layer_types=[full_attention, full_attention, full_attention, full_attention]"}),
+            "config: command line layer_types: latent attention has none (attention_type=mla); got [full_attention, "
+            "full_attention, full_attention, full_attention], need []");
+  EXPECT_EQ(
+      error({"qk_rope_head_dim=3"}),
+      "config: command line qk_rope_head_dim: rotary embeddings turn pairs of channels; got 3, need an even number "
+      "> 0");
+  EXPECT_EQ(
+      error({"partial_rotary_factor=0.5"}),
+      "config: command line partial_rotary_factor: qk_rope_head_dim is what rotates in latent attention; got 0.5, "
+      "need 1");
 }
 
 }  // namespace

@@ -43,7 +43,9 @@ std::string log_of(const std::vector<std::string>& pairs) {
 
 TEST(FfnSpec, AnyDecoderBlockMayHaveExperts) {
   for (const Family& family : families()) {
-    const DecoderSpec spec = moe_spec({"decoder_block=" + family.decoder_block, "sliding_window_size=4"});
+    std::vector<std::string> pairs = {"decoder_block=" + family.decoder_block, "sliding_window_size=4"};
+    if (family.attends_by_latent) pairs.insert(pairs.end(), {"attention_type=mla", "base_num_kv_heads=4"});
+    const DecoderSpec spec = moe_spec(pairs);
     EXPECT_EQ(kinds_of(spec), "EEEE") << family.decoder_block;
     EXPECT_EQ(experts_of(spec, 3).router.num_experts, 4);
     EXPECT_EQ(experts_of(spec, 3).router.num_experts_per_tok, 2);
@@ -158,6 +160,21 @@ TEST(FfnSpec, ReadsGroups) {
   EXPECT_EQ(moe_error({"topk_routing_group=1"}),
             "config: default n_routing_groups: topk_routing_group chooses among groups of experts; got -1, need their "
             "number, or topk_routing_group=-1");
+}
+
+// DeepSeek V2 ranks groups of softmax scores by their best one, V3 others by the sum of two.
+TEST(FfnSpec, RanksGroupsByTheirScores) {
+  const auto router = [](const std::string& score, const std::string& groups, const std::string& kept) {
+    return first_experts({"num_experts=8", "n_routing_groups=" + groups, "topk_routing_group=" + kept,
+                          "num_experts_per_tok=2", "routed_score_func=" + score})
+        .router;
+  };
+  EXPECT_EQ(router("softmax", "4", "2").group_score, GroupScore::kBest);
+  EXPECT_EQ(router("sigmoid", "4", "2").group_score, GroupScore::kTwoBest);
+  EXPECT_EQ(router("", "4", "2").group_score, GroupScore::kTwoBest);
+  EXPECT_EQ(router("softmax", "8", "2").num_groups, 8);
+  EXPECT_EQ(router("sigmoid", "4", "4").num_groups, 0) << "no group is left out";
+  EXPECT_EQ(router("sigmoid", "1", "1").num_groups, 0);
 }
 
 TEST(FfnSpec, GptOssHasItsOwnExperts) {

@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-const char* const kGoldenFamilies[] = {"llama",     "llama2", "qwen3",     "olmo3",  "mixtral",
-                                       "qwen3_moe", "olmoe",  "flex_olmo", "gpt_oss"};
+const char* const kGoldenFamilies[] = {"llama", "llama2",    "qwen3",   "olmo3",       "mixtral",    "qwen3_moe",
+                                       "olmoe", "flex_olmo", "gpt_oss", "deepseek_v2", "deepseek_v3"};
 
 std::string golden_folder(const std::string& family) {
   return std::string(BALLAST_SOURCE_DIR) + "/tests/golden/" + family;
@@ -70,6 +70,12 @@ TEST(HfExport, WritesWhatTransformersWrote) {
         EXPECT_NEAR(own.at("attention_factor"), 1.3465735902799727, 1e-15);
         own.erase("attention_factor");
       }
+      if (family == "deepseek_v2" && field == "rope_parameters") {
+        // Both say (0.1 ln 8 + 1) / (0.0707 ln 8 + 1).
+        EXPECT_NEAR(own.at("attention_factor"), 1.053118360780668, 1e-15);
+        own.erase("attention_factor");
+        own["mscale"] = 1.0;
+      }
       EXPECT_EQ(own, value) << family << " " << field;
     }
   }
@@ -84,7 +90,7 @@ TEST(HfExport, GivesTheSameKeysWhenReadAgain) {
 
 TEST(HfExport, PublicModelsComeBackAsTheSameDecoder) {
   for (const char* text : {kLlama2_7b, kLlama31_8b, kMistral7bV01, kQwen3_0_6b, kOlmo3_7b, kMixtral8x7b, kQwen3_30bA3b,
-                           kOlmoe1b7b, kGptOss20b}) {
+                           kOlmoe1b7b, kGptOss20b, kDeepseekV2Lite, kDeepseekV3}) {
     const HfFolder folder(text);
     const Config config = config_of_folder(folder.path());
     const HfFolder again(hf_config_text(config, {.dtype = "bfloat16"}));
@@ -93,6 +99,55 @@ TEST(HfExport, PublicModelsComeBackAsTheSameDecoder) {
     EXPECT_EQ(json::parse(text).at("architectures"), exported(config).at("architectures"));
     EXPECT_EQ(json::parse(text).at("max_position_embeddings"), exported(config).at("max_position_embeddings"));
   }
+}
+
+json exported_latent(std::vector<std::string> more) {
+  const std::vector<std::string> base = {
+      "decoder_block=deepseek", "attention_type=mla",  "base_num_kv_heads=4", "num_experts=4",
+      "num_experts_per_tok=2",  "base_moe_mlp_dim=16", "kv_lora_rank=8",      "qk_nope_head_dim=12",
+      "qk_rope_head_dim=4",     "v_head_dim=6"};
+  more.insert(more.begin(), base.begin(), base.end());
+  return exported_small(more);
+}
+
+TEST(HfExport, FindsTheModelTypeOfLatentAttention) {
+  const json v2 = exported_latent({"routed_score_func=softmax", "q_lora_rank=0"});
+  EXPECT_EQ(v2.at("model_type"), "deepseek_v2");
+  EXPECT_TRUE(v2.at("q_lora_rank").is_null());
+  EXPECT_EQ(v2.at("topk_method"), "greedy");
+  EXPECT_EQ(v2.at("first_k_dense_replace"), 0);
+  const json v3 =
+      exported_latent({"routed_score_func=sigmoid", "routed_bias=true", "q_lora_rank=6", "shared_experts=1"});
+  EXPECT_EQ(v3.at("model_type"), "deepseek_v3");
+  EXPECT_EQ(v3.at("q_lora_rank"), 6);
+  EXPECT_EQ(v3.at("n_group"), 1);
+  EXPECT_EQ(v3.at("topk_group"), 1);
+  EXPECT_EQ(v3.at("scoring_func"), "sigmoid");
+  EXPECT_EQ(v3.at("num_nextn_predict_layers"), 0);
+  EXPECT_EQ(v3.at("rope_interleave"), true);
+  EXPECT_EQ(v3.at("rope_parameters").at("rope_type"), "default");
+}
+
+TEST(HfExport, SaysTheSoftmaxScaleOfLatentAttention) {
+  const std::vector<std::string> v3 = {"routed_score_func=sigmoid", "routed_bias=true", "rope_type=yarn"};
+  const auto rope = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), v3.begin(), v3.end());
+    return exported_latent(more).at("rope_parameters");
+  };
+  EXPECT_EQ(rope({"mscale=0.707"}).at("mscale"), 0.707);
+  EXPECT_EQ(rope({"mscale=0.707"}).at("mscale_all_dim"), 0.707);
+  EXPECT_FALSE(rope({"mscale=0.707"}).contains("attention_factor"));
+  EXPECT_EQ(rope({"rope_attention_factor=1.25"}).at("attention_factor"), 1.25);
+  EXPECT_EQ(rope({"rope_attention_factor=1.25"}).at("mscale_all_dim"), 1.0);
+  EXPECT_FALSE(rope({"mscale=0"}).contains("mscale_all_dim"));
+}
+
+TEST(HfExport, KimiK2ComesBackAsDeepseekV3) {
+  const HfFolder folder(kKimiK2);
+  const Config config = config_of_folder(folder.path());
+  const HfFolder again(hf_config_text(config, {.dtype = "bfloat16"}));
+  EXPECT_EQ(make_decoder_spec(config_of_folder(again.path())), make_decoder_spec(config));
+  EXPECT_EQ(exported(config).at("model_type"), "deepseek_v3");
 }
 
 TEST(HfExport, TheDecoderDecidesNotTheName) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shipped model files and the configurations that Hugging Face folders hold, as decoders.
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -19,12 +20,14 @@ std::string source(const std::string& path) {
   return std::string(BALLAST_SOURCE_DIR) + "/" + path;
 }
 
-DecoderSpec shipped(const std::string& model) {
+DecoderSpec shipped(const std::string& model, const std::vector<std::string>& more = {}) {
   ConfigOptions options;
   options.configs_folder = source("configs");
   options.environment.emplace();
   options.needs_data = false;
-  return make_decoder_spec(resolve_config({source("configs/base.yml"), "model_name=" + model}, options));
+  std::vector<std::string> words = {source("configs/base.yml"), "model_name=" + model};
+  words.insert(words.end(), more.begin(), more.end());
+  return make_decoder_spec(resolve_config(words, options));
 }
 
 DecoderSpec golden(const std::string& family) {
@@ -74,6 +77,13 @@ const std::vector<Published>& published() {
       {"olmoe-1b-7b", 6919161856, 1282017280, 0},
       {"gpt-oss-20b", 20914757184, 3608307264, 201088 * 2880},
       {"gpt-oss-120b", 116829156672, 5132849472, 201088 * 2880},
+      {"deepseek2-16b", 15706484224, 2661150208, 0},
+      {"deepseek2-236b", 235741434880, 21375800320, 0},
+      // 671,026,419,200 with the biases of the choice, which are no parameters.
+      {"deepseek3-671b", 671026419200 - 58 * 256, 37552282624, 0},
+      {"deepseek3-tiny", 33705520, 28003888, 0},
+      {"deepseek3-test", 15851412992, 4539375104, 0},
+      {"kimi-k2-1t", 1026408232448 - 60 * 384, 32861477888, 0},
   };
   return models;
 }
@@ -147,6 +157,22 @@ TEST(ModelFiles, AgreeWithThePublicConfigurations) {
   expect_same_model(shipped("qwen3-30b-a3b"), from_json(testing::kQwen3_30bA3b));
   expect_same_model(shipped("olmoe-1b-7b"), from_json(testing::kOlmoe1b7b));
   expect_same_model(shipped("gpt-oss-20b"), from_json(testing::kGptOss20b));
+}
+
+// DeepSeek's and Kimi's files as their configurations have them, groups of the choice aside, which MaxText leaves out.
+TEST(ModelFiles, OfLatentAttentionAreThePublicConfigurations) {
+  EXPECT_EQ(shipped("deepseek2-16b"), from_json(testing::kDeepseekV2Lite));
+  EXPECT_EQ(shipped("deepseek3-671b", {"n_routing_groups=8", "topk_routing_group=4"}), from_json(testing::kDeepseekV3));
+  EXPECT_EQ(shipped("kimi-k2-1t"), from_json(testing::kKimiK2));
+}
+
+// 1/sqrt(192) = .072169, times 1.368888^2 with mscale 1 and 1.260804^2 with 0.707.
+TEST(ModelFiles, OfLatentAttentionScaleTheSoftmax) {
+  const auto scale_of = [](const DecoderSpec& spec) { return std::get<MlaSpec>(spec.layers.back().mixer).scale; };
+  EXPECT_NEAR(scale_of(shipped("deepseek3-671b")), .135234, 5e-7);
+  EXPECT_NEAR(scale_of(shipped("deepseek2-16b")), .114721, 5e-7);
+  EXPECT_NEAR(scale_of(shipped("deepseek2-16b", {"override_model_config=true", "rope_type=default"})), .072169, 5e-7);
+  EXPECT_EQ(shipped("deepseek3-671b").ropes.at(0).attention_factor, 1);
 }
 
 TEST(ModelFiles, DescribeOlmo3BeforeAndAfterItsLongContextStage) {
@@ -280,6 +306,56 @@ TEST(HfSpec, DescribesTheGoldensWithExperts) {
 }
 
 // Elements of all tensors in the files that transformers wrote.
+TEST(HfSpec, DescribesTheGoldensOfDeepseek) {
+  const DecoderSpec v3 = golden("deepseek_v3");
+  ASSERT_EQ(v3.layers.size(), 4);
+  MlaSpec attention;
+  attention.num_heads = 4;
+  attention.q_rank = 20;
+  attention.kv_rank = 16;
+  attention.nope_dim = 12;
+  attention.rope_dim = 8;
+  attention.value_head_dim = 10;
+  attention.scale = std::pow(0.1 * std::log(40.0) + 1, 2) / std::sqrt(20.0);
+  attention.rope = 0;
+  attention.q_norm.name = "q_a_layernorm";
+  attention.kv_norm.name = "kv_a_layernorm";
+  attention.q_norm.epsilon = attention.kv_norm.epsilon = 1e-6;
+  EXPECT_EQ(std::get<MlaSpec>(v3.layers[3].mixer), attention);
+  EXPECT_EQ(ffn_of(v3, 0).mlp_dim, 48);
+  const MoeFfnSpec& experts = experts_of(v3, 1);
+  EXPECT_EQ(experts.router.score, RouterScore::kSigmoid);
+  EXPECT_TRUE(experts.router.has_selection_bias);
+  EXPECT_EQ(experts.router.num_groups, 4);
+  EXPECT_EQ(experts.router.group_score, GroupScore::kTwoBest);
+  EXPECT_EQ(experts.router.scaling_factor, 2.5);
+  EXPECT_EQ(experts.shared_dim, 12);
+  ASSERT_EQ(v3.ropes.size(), 1);
+  EXPECT_EQ(v3.ropes[0].rotary_dim, 8);
+  EXPECT_TRUE(v3.ropes[0].is_interleaved);
+  EXPECT_EQ(v3.ropes[0].attention_factor, 1);
+  const DecoderSpec v2 = golden("deepseek_v2");
+  const auto& plain = std::get<MlaSpec>(v2.layers[0].mixer);
+  EXPECT_EQ(plain.q_rank, 0);
+  EXPECT_FALSE(plain.q_norm.exists());
+  EXPECT_TRUE(plain.has_bias);
+  EXPECT_EQ(plain.kv_norm.epsilon, 1e-6) << "not that of the other norms";
+  EXPECT_EQ(v2.layers[0].pre_mixer_norm.epsilon, 1e-5);
+  EXPECT_NEAR(plain.scale, std::pow(0.0707 * std::log(8.0) + 1, 2) / 4, 1e-15);
+  EXPECT_NEAR(v2.ropes.at(0).attention_factor, 1.053118360780668, 1e-15);
+  const RouterSpec& router = experts_of(v2, 2).router;
+  EXPECT_EQ(router.group_score, GroupScore::kBest);
+  EXPECT_EQ(router.num_kept_groups, 2);
+  EXPECT_FALSE(router.normalizes);
+  EXPECT_FALSE(router.has_selection_bias);
+  EXPECT_EQ(experts_of(v2, 2).shared_dim, 20);
+}
+
+TEST(HfSpec, CountsTheElementsOfTheGoldensOfDeepseek) {
+  EXPECT_EQ(count_parameters(golden("deepseek_v3")) + 3 * 8, 67912) << "with the biases of the choice";
+  EXPECT_EQ(count_parameters(golden("deepseek_v2")), 31218);
+}
+
 TEST(HfSpec, CountsTheElementsOfTheGoldensWithExperts) {
   EXPECT_EQ(count_parameters(golden("mixtral")), 64480);
   EXPECT_EQ(count_parameters(golden("qwen3_moe")), 64576);

@@ -29,9 +29,9 @@ TEST(RematPlan, NamesExpertsAsFeedForwardLayers) {
 }
 
 TEST(RematPlan, PoliciesThatNameFeedForwardLayersKeepExperts) {
-  const NamedTensors attention = {kQueryProj, kKeyProj, kValueProj, kOutProj};
+  const NamedTensors attention = {kQueryProj, kKeyProj, kValueProj, kKeyValueProj, kOutProj};
   NamedTensors minimal = attention;
-  minimal.insert({kMlpwi, kMlpwi0, kMlpwi1, kMlpwo, kMoeMlpwi0, kMoeMlpwi1, kMoeMlpwo});
+  minimal.insert({kQueryWaProj, kKvWaProj, kMlpwi, kMlpwi0, kMlpwi1, kMlpwo, kMoeMlpwi0, kMoeMlpwi1, kMoeMlpwo});
   EXPECT_EQ(kept_by({"remat_policy=minimal"}), minimal);
   NamedTensors down = attention;
   down.insert({kMlpwo, kMoeMlpwo});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/rope_spec.h"
 
+#include <cmath>
+
 #include "spec/spec_case.h"
 
 namespace ballast {
@@ -196,6 +198,42 @@ TEST(RopeSpec, RefusesNumbersWithoutAMeaning) {
   Config config = testing::config_of_small();
   config.rope_type = "spiral";
   EXPECT_THROW(make_decoder_spec(config), ConfigError);
+}
+
+// Width 64, theta 1e4, 4096 positions, factor 40: the ramp goes from pair 10 to pair 23.
+TEST(RopeSpec, TurnsTheRotatingPartOfLatentAttention) {
+  const Config config = config_from_pairs({"rope_type=yarn", "attention_type=mla", "decoder_block=deepseek"});
+  const RopeSpec rope = make_latent_rope_spec(config, false);
+  EXPECT_EQ(rope.rotary_dim, 64);
+  EXPECT_TRUE(rope.is_interleaved);
+  const std::vector<double> frequencies = rope_frequencies(rope);
+  ASSERT_EQ(frequencies.size(), 32);
+  EXPECT_EQ(frequencies[0], 1);
+  EXPECT_NEAR(frequencies[10], .056234, 5e-7);
+  EXPECT_NEAR(frequencies[16], .0055, 1e-12);
+  EXPECT_NEAR(frequencies[23], std::pow(1e4, -46.0 / 64) / 40, 1e-15);
+  EXPECT_NEAR(std::sqrt(latent_scale_factor(config)), 1.368888, 5e-7);
+}
+
+TEST(RopeSpec, InterleavesPairsOfLatentAttentionWithEveryType) {
+  const auto rope_of_latent = [](const std::vector<std::string>& pairs) {
+    return make_latent_rope_spec(config_from_pairs(pairs), false);
+  };
+  EXPECT_TRUE(rope_of_latent({"rope_type=default"}).is_interleaved);
+  EXPECT_FALSE(rope_of_latent({"rope_type=default", "rope_interleave=false"}).is_interleaved);
+  EXPECT_FALSE(rope_of_latent({"rope_type=yarn", "rope_interleave=false"}).is_interleaved);
+  EXPECT_EQ(rope_of_latent({"qk_rope_head_dim=6"}).rotary_dim, 6);
+}
+
+TEST(RopeSpec, ScalesTheSoftmaxOfLatentAttentionWithYarnOnly) {
+  const auto factor = [](const std::vector<std::string>& pairs) {
+    return latent_scale_factor(config_from_pairs(pairs));
+  };
+  EXPECT_NEAR(factor({"rope_type=yarn", "mscale=0.707"}), 1.58963, 5e-6);
+  EXPECT_EQ(factor({"rope_type=yarn", "mscale=0"}), 1);
+  EXPECT_EQ(factor({"rope_type=yarn", "rope_factor=1"}), 1);
+  EXPECT_EQ(factor({"rope_type=yarn", "rope_factor=0.5"}), 1);
+  EXPECT_EQ(factor({"rope_type=default"}), 1);
 }
 
 }  // namespace

@@ -64,6 +64,29 @@ inline DecoderSpec tiny_mtp_spec() {
   return spec;
 }
 
+/// The tiny model with latent attention: heads of 6 channels without and 4 with rotation, values 5 wide, latents 7 and
+/// 9 wide. Layer 0 has a latent of the queries, layer 1 none.
+inline DecoderSpec tiny_mla_spec() {
+  DecoderSpec spec = tiny_spec();
+  spec.ropes[0].rotary_dim = 4;
+  spec.ropes[0].is_interleaved = true;
+  for (LayerSpec& layer : spec.layers) {
+    MlaSpec attention;
+    attention.num_heads = 4;
+    attention.q_rank = &layer == &spec.layers[0] ? 7 : 0;
+    attention.kv_rank = 9;
+    attention.nope_dim = 6;
+    attention.rope_dim = 4;
+    attention.value_head_dim = 5;
+    attention.scale = 0.4;
+    attention.rope = 0;
+    if (attention.q_rank > 0) attention.q_norm.name = "q_a_layernorm";
+    attention.kv_norm.name = "kv_a_layernorm";
+    layer.mixer = attention;
+  }
+  return spec;
+}
+
 inline Precision test_precision(at::ScalarType type) {
   return {.activation = type, .weight = type, .product = type, .master = type};
 }
