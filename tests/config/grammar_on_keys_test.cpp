@@ -87,7 +87,7 @@ TEST(KeyValues, OfLaterVersionsAreRefusedUnlessNeutral) {
             "config: command line hardware: not built yet in this version; got gpu, need auto, cpu or tpu");
   for (const char* pair :
        {"use_dpo=true", "ici_tensor_parallelism=2", "grain_packing_type=best_fit", "dataset_type=grain",
-        "decoder_block=deepseek4", "mtp_num_layers=1", "cpu_devices=8", "gdn_chunk_size=32"}) {
+        "decoder_block=deepseek4", "use_indexer=true", "cpu_devices=8", "gdn_chunk_size=32"}) {
     EXPECT_NE(refusal(pair).find("not built yet in this version"), std::string::npos) << pair;
   }
   ::testing::internal::CaptureStderr();

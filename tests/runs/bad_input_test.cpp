@@ -59,7 +59,7 @@ std::vector<BadInput> bad_inputs() {
       {"UnknownDataset", tiny_run({"dataset_type=webdataset"}), 2, {"dataset_type", "webdataset"}},
       {"UnknownModel", tiny_run({"model_name=llama9-1b"}), 2, {"llama9-1b"}},
       {"HeadsThatDoNotDivide", tiny_run({"base_num_query_heads=3"}), 2, {"3", "2"}},
-      {"KeyOfALaterVersion", tiny_run({"num_experts=8"}), 2, {"num_experts"}},
+      {"KeyOfALaterVersion", tiny_run({"use_indexer=true"}), 2, {"use_indexer"}},
       {"HfWithoutPath", tiny_run({"dataset_type=hf"}), 2, {"hf_path"}},
       {"EndlessEvaluation", tiny_run({"eval_interval=2", "eval_steps=-1"}), 2, {"eval_steps"}},
       {"WordWithoutValue", tiny_run({"steps"}), 2, {"steps"}},
