@@ -172,6 +172,7 @@ constexpr DependentKeys kDependentKeys[] = {
     {"rope_linear_scaling_factor", "rope_type", "linear"},
     {"rope_use_scale|rope_low_freq_factor|rope_high_freq_factor", "rope_type", "llama3.1"},
     {"rope_factor|original_max_position_embeddings", "rope_type", "llama3.1|yarn"},
+    {"head_dim", "attention_type", "mla", true},
     {"q_lora_rank|kv_lora_rank|qk_nope_head_dim|qk_rope_head_dim|v_head_dim|mscale|query_wa_proj|kv_wa_proj|mla_q|"
      "mla_kv",
      "attention_type", "mla"},

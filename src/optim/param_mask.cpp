@@ -35,6 +35,12 @@ constexpr ModuleAlias kLayerModules[] = {
     {"self_attn.o_proj", "self_attention/out", "kernel"},
     {"self_attn.q_norm", "self_attention/query_norm", "scale"},
     {"self_attn.k_norm", "self_attention/key_norm", "scale"},
+    {"self_attn.q_a_proj", "self_attention/wq_a", "kernel"},
+    {"self_attn.q_a_layernorm", "self_attention/q_norm", "scale"},
+    {"self_attn.q_b_proj", "self_attention/wq_b", "kernel"},
+    {"self_attn.kv_a_proj_with_mqa", "self_attention/wkv_a", "kernel"},
+    {"self_attn.kv_a_layernorm", "self_attention/kv_norm", "scale"},
+    {"self_attn.kv_b_proj", "self_attention/wkv_b", "kernel"},
     {"self_attn", "self_attention", ""},
     {"self_attn", "attention", ""},
     {"self_attn.q_proj", "attention/query", "kernel"},
@@ -46,6 +52,9 @@ constexpr ModuleAlias kLayerModules[] = {
     {"mlp.gate_proj", "mlp/wi_0", "kernel"},
     {"mlp.up_proj", "mlp/wi_1", "kernel"},
     {"mlp.down_proj", "mlp/wo", "kernel"},
+    {"mlp.shared_experts.gate_proj", "DeepSeekMoeBlock_0/shared_experts/wi_0", "kernel"},
+    {"mlp.shared_experts.up_proj", "DeepSeekMoeBlock_0/shared_experts/wi_1", "kernel"},
+    {"mlp.shared_experts.down_proj", "DeepSeekMoeBlock_0/shared_experts/wo", "kernel"},
 };
 
 /// In MaxText a path starts with one of these: in its checkpoints, its Linen optimizer, its NNX optimizer.

@@ -51,16 +51,16 @@ std::vector<bool> read_layer_types(const Config& config) {
 std::vector<bool> find_sliding_layers(const Config& config, const Family& family) {
   const auto num_layers = static_cast<size_t>(config.num_decoder_layers);
   std::vector<bool> slides(num_layers, config.attention_type == "local_sliding");
+  if ((config.attention_type == "mla") != family.attends_by_latent) {
+    fail_spec(config, "attention_type", "decoder_block=" + config.decoder_block + " does not attend this way",
+              config.attention_type, family.attends_by_latent ? "mla" : "global or local_sliding");
+  }
   if (!config.layer_types.empty()) {
     slides = read_layer_types(config);
   } else if (family.full_attention_period > 0) {
     for (size_t i = 0; i < num_layers; ++i) {
       slides[i] = (static_cast<int64_t>(i) + 1) % family.full_attention_period != 0;
     }
-  } else if (config.attention_type != (family.attends_by_latent ? "mla" : "global") &&
-             (family.attends_by_latent || config.attention_type != "local_sliding")) {
-    fail_spec(config, "attention_type", "decoder_block=" + config.decoder_block + " does not attend this way",
-              config.attention_type, family.attends_by_latent ? "mla" : "global or local_sliding");
   }
   const bool any_slides = std::find(slides.begin(), slides.end(), true) != slides.end();
   if (any_slides && config.sliding_window_size < 1) {

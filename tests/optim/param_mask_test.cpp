@@ -93,6 +93,22 @@ TEST(ParamMask, PathsOfAQueryProjectionAreComplete) {
             }));
 }
 
+TEST(ParamMask, LatentAttentionHasMaxTextsNames) {
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"self_attn.q_a_proj", "self_attention/wq_a/kernel"},
+      {"self_attn.q_a_layernorm", "self_attention/q_norm/scale"},
+      {"self_attn.q_b_proj", "self_attention/wq_b/kernel"},
+      {"self_attn.kv_a_proj_with_mqa", "self_attention/wkv_a/kernel"},
+      {"self_attn.kv_a_layernorm", "self_attention/kv_norm/scale"},
+      {"self_attn.kv_b_proj", "self_attention/wkv_b/kernel"},
+      {"self_attn.o_proj", "self_attention/out/kernel"},
+      {"mlp.shared_experts.up_proj", "DeepSeekMoeBlock_0/shared_experts/wi_1/kernel"}};
+  for (const auto& [module, path] : expected) {
+    const std::vector<std::string> paths = parameter_paths("model.layers.2." + module + ".weight");
+    EXPECT_NE(std::find(paths.begin(), paths.end(), "decoder/layers_2/" + path), paths.end()) << path;
+  }
+}
+
 TEST(ParamMask, NameUnknownToMaxTextHasTwoSpellings) {
   EXPECT_EQ(parameter_paths("model.layers.0.mixer.decay"),
             (std::vector<std::string>{"model.layers.0.mixer.decay", "model/layers/0/mixer/decay"}));

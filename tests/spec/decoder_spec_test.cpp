@@ -326,6 +326,10 @@ TEST(DecoderSpec, LatentAttentionRefusesWhatItHasNot) {
   EXPECT_EQ(error({"decoder_block=llama2"}),
             "config: command line attention_type: decoder_block=llama2 does not attend this way; got mla, need global "
             "or local_sliding");
+  EXPECT_EQ(
+      error({"decoder_block=olmo3", "sliding_window_size=4"}),
+      "config: command line attention_type: decoder_block=olmo3 does not attend this way; got mla, need global or "
+      "local_sliding");
   EXPECT_EQ(error({"use_qk_norm=true"}),
             "config: command line use_qk_norm: latent attention has none (attention_type=mla); got true, need false");
   EXPECT_EQ(
