@@ -103,6 +103,10 @@ void convert_to_hf(const CheckpointReader& from, const fs::path& to, const HfWri
   HfExport more;
   more.dtype = hf_type_name(options.type.value_or(StoredType::kF32));
   hf_config_text(config, more);  // refuses before anything is written
+  if (config.mtp_num_layers > 0) {
+    log_info("convert: mtp_num_layers=" + std::to_string(config.mtp_num_layers) +
+             ": prediction modules are left out, transformers has no place for them");
+  }
   AtomicFolder folder(to, kConvertKind);
   export_tokenizer(config.tokenizer_path, folder.path(), more);
   write_file(folder.path() / "config.json", hf_config_text(config, more), kConvertKind);
