@@ -7,14 +7,6 @@
 #include "ops/rope.h"
 
 namespace ballast {
-namespace {
-
-NormSpec inside_attention(NormSpec norm) {
-  if (norm.exists()) norm.name = "self_attn." + norm.name;
-  return norm;
-}
-
-}  // namespace
 
 AttentionLayer::AttentionLayer(const AttentionSpec& spec, int64_t emb_dim, UnitBuilder& builder) : spec_(spec) {
   const int64_t query_width = spec.num_query_heads * spec.head_dim;
@@ -29,8 +21,8 @@ AttentionLayer::AttentionLayer(const AttentionSpec& spec, int64_t emb_dim, UnitB
   v_bias_ = builder.bias("self_attn.v_proj", value_width, spec.has_qkv_bias);
   o_bias_ = builder.bias("self_attn.o_proj", emb_dim, spec.has_output_bias);
   const bool is_per_head = spec.qk_norm == QkNormKind::kPerHead;
-  q_norm_ = builder.norm(inside_attention(spec.q_norm), is_per_head ? spec.head_dim : query_width);
-  k_norm_ = builder.norm(inside_attention(spec.k_norm), is_per_head ? spec.head_dim : key_width);
+  q_norm_ = builder.norm(spec.q_norm, is_per_head ? spec.head_dim : query_width, "self_attn.");
+  k_norm_ = builder.norm(spec.k_norm, is_per_head ? spec.head_dim : key_width, "self_attn.");
   if (spec.has_sinks) sinks_ = builder.add("self_attn.sinks", {spec.num_query_heads}, Initializer::kZeros);
 }
 

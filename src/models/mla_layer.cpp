@@ -8,28 +8,20 @@
 #include "ops/rope.h"
 
 namespace ballast {
-namespace {
-
-NormSpec latent_norm(NormSpec norm) {
-  if (norm.exists()) norm.name = "self_attn." + norm.name;
-  return norm;
-}
-
-}  // namespace
 
 MlaLayer::MlaLayer(const MlaSpec& spec, int64_t emb_dim, UnitBuilder& builder) : spec_(spec) {
   const int64_t query_width = spec.num_heads * spec.head_dim();
   if (spec.q_rank > 0) {
     q_a_ = builder.matrix("self_attn.q_a_proj", spec.q_rank, emb_dim);
     q_a_bias_ = builder.bias("self_attn.q_a_proj", spec.q_rank, spec.has_bias);
-    q_norm_ = builder.norm(latent_norm(spec.q_norm), spec.q_rank);
+    q_norm_ = builder.norm(spec.q_norm, spec.q_rank, "self_attn.");
     q_b_ = builder.matrix("self_attn.q_b_proj", query_width, spec.q_rank);
   } else {
     q_ = builder.matrix("self_attn.q_proj", query_width, emb_dim);
   }
   kv_a_ = builder.matrix("self_attn.kv_a_proj_with_mqa", spec.kv_rank + spec.rope_dim, emb_dim);
   kv_a_bias_ = builder.bias("self_attn.kv_a_proj_with_mqa", spec.kv_rank + spec.rope_dim, spec.has_bias);
-  kv_norm_ = builder.norm(latent_norm(spec.kv_norm), spec.kv_rank);
+  kv_norm_ = builder.norm(spec.kv_norm, spec.kv_rank, "self_attn.");
   kv_b_ = builder.matrix("self_attn.kv_b_proj", spec.num_heads * (spec.nope_dim + spec.value_head_dim), spec.kv_rank);
   o_ = builder.matrix("self_attn.o_proj", emb_dim, spec.num_heads * spec.value_head_dim);
   o_bias_ = builder.bias("self_attn.o_proj", emb_dim, spec.has_bias);

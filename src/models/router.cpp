@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/router.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 
 #include "losses/load_balance.h"
@@ -23,16 +25,15 @@ Routing Router::route(const at::Tensor& x_ND, const UnitWeights& weights, BlockC
   const BalanceGroups& groups = context.batch.balance;
   const at::Tensor weight_ED = weight_at(weights, weight_);
   const at::Tensor logits_NE = linear(x_ND.to(weight_ED.scalar_type()), weight_ED, weight_at(weights, bias_));
-  at::Tensor selection_NE = router_scores(logits_NE, spec_.score);
-  if (selection_bias_ >= 0) {
-    selection_NE = selection_NE + context.buffers[static_cast<size_t>(selection_bias_)].value;
-  }
   Routing routing;
-  const at::Tensor chosen_NK = context.pass.decide([&] { return choose_experts(selection_NE, spec_); });
+  const at::Tensor chosen_NK = context.pass.decide([&] {
+    const at::NoGradGuard no_grad;
+    return choose_experts(selection(logits_NE, context), spec_);
+  });
   routing.weight_NK = routing_weights(logits_NE, chosen_NK, spec_);
   routing.expert_NK = without_padding(chosen_NK, groups);
   const at::Tensor counts_GE = count_choices(routing.expert_NK, groups, spec_.num_experts);
-  add_terms(logits_NE, selection_NE, counts_GE, context);
+  add_terms(logits_NE, counts_GE, context);
   if (moe_.capacity_factor > 0) {
     routing.expert_NK =
         drop_over_capacity(routing.expert_NK, context.batch.rows, spec_.num_experts, moe_.capacity_factor);
@@ -58,14 +59,18 @@ std::vector<LayerStatKind> Router::term_kinds() const {
   return kinds;
 }
 
-at::Tensor Router::balance_probabilities(const at::Tensor& logits_NE, const at::Tensor& selection_NE) const {
+at::Tensor Router::selection(const at::Tensor& logits_NE, const BlockContext& context) const {
+  const at::Tensor scores_NE = router_scores(logits_NE, spec_.score);
+  return selection_bias_ < 0 ? scores_NE : scores_NE + context.buffers[static_cast<size_t>(selection_bias_)].value;
+}
+
+at::Tensor Router::balance_probabilities(const at::Tensor& logits_NE, const BlockContext& context) const {
   const bool is_share = spec_.score == RouterScore::kLogits || spec_.score == RouterScore::kSoftmax;
-  if (moe_.form == LoadBalanceForm::kMaxText && !is_share) return at::softmax(selection_NE, -1);
+  if (moe_.form == LoadBalanceForm::kMaxText && !is_share) return at::softmax(selection(logits_NE, context), -1);
   return router_shares(logits_NE, spec_.score);
 }
 
-void Router::add_terms(const at::Tensor& logits_NE, const at::Tensor& selection_NE, const at::Tensor& counts_GE,
-                       BlockContext& context) const {
+void Router::add_terms(const at::Tensor& logits_NE, const at::Tensor& counts_GE, BlockContext& context) const {
   const StepDivisors& divisors = context.batch.divisors;
   const double tokens = moe_.divides_by_loss_tokens ? divisors.loss_tokens : divisors.routed.tokens;
   if (moe_.load_balance_weight > 0) {
@@ -73,7 +78,7 @@ void Router::add_terms(const at::Tensor& logits_NE, const at::Tensor& selection_
     options.divisor =
         moe_.form == LoadBalanceForm::kOlmo ? std::max(tokens, 1.0) : std::max(divisors.routed.groups, 1.0);
     const at::Tensor loss =
-        load_balance_loss(balance_probabilities(logits_NE, selection_NE), counts_GE, context.batch.balance, options);
+        load_balance_loss(balance_probabilities(logits_NE, context), counts_GE, context.batch.balance, options);
     context.terms.push_back({LayerStatKind::kLoadBalance, loss * (moe_.load_balance_weight * layer_share_)});
   }
   if (moe_.router_z_weight > 0) {

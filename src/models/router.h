@@ -26,10 +26,11 @@ class Router {
   Slot selection_bias() const { return selection_bias_; }
 
  private:
-  void add_terms(const at::Tensor& logits_NE, const at::Tensor& selection_NE, const at::Tensor& counts_GE,
-                 BlockContext& context) const;
+  /// Scores by which experts are chosen, with the selection bias.
+  at::Tensor selection(const at::Tensor& logits_NE, const BlockContext& context) const;
+  void add_terms(const at::Tensor& logits_NE, const at::Tensor& counts_GE, BlockContext& context) const;
   /// Probabilities over all experts that the balance loss looks at.
-  at::Tensor balance_probabilities(const at::Tensor& logits_NE, const at::Tensor& selection_NE) const;
+  at::Tensor balance_probabilities(const at::Tensor& logits_NE, const BlockContext& context) const;
 
   RouterSpec spec_;
   MoeTraining moe_;

@@ -33,10 +33,10 @@ class UnitBuilder {
   Slot bias(const std::string& module, int64_t out, bool exists, bool is_wide = false) {
     return exists ? add(module + ".bias", {out}, Initializer::kZeros, init_scale_, is_wide) : -1;
   }
-  /// `<prefix><norm.name>.weight`, [width]; no parameter for an absent norm or one without a weight.
-  Slot norm(const NormSpec& norm, int64_t width) {
+  /// `<prefix><inside><norm.name>.weight`, [width]; no parameter for an absent norm or one without a weight.
+  Slot norm(const NormSpec& norm, int64_t width, const std::string& inside = {}) {
     if (!norm.exists() || !norm.has_weight) return -1;
-    return add(norm.name + ".weight", {width},
+    return add(inside + norm.name + ".weight", {width},
                norm.form == NormForm::kOnePlusScale ? Initializer::kZeros : Initializer::kOnes);
   }
   Slot add(const std::string& name, std::vector<int64_t> shape, Initializer initializer) {

@@ -66,10 +66,10 @@ void set_first_weights(Decoder& decoder, const Config& config) {
   if (weights.empty()) {
     initialize_parameters(decoder.units(), static_cast<uint64_t>(config.init_weights_seed));
   } else {
-    // A folder has no prediction modules; a checkpoint's replace these.
-    if (!decoder.spec().mtp.layers.empty()) {
-      initialize_parameters(decoder.units(), static_cast<uint64_t>(config.init_weights_seed));
-    }
+    // A folder has no prediction modules; a checkpoint's replace these. They stand before the head.
+    const auto num_modules = static_cast<int64_t>(decoder.spec().mtp.layers.size());
+    const auto end = decoder.units().end() - 1;
+    initialize_parameters({end - num_modules, end}, static_cast<uint64_t>(config.init_weights_seed));
     load_weights(decoder, weights);
     log_info("weights: " + weights);
   }

@@ -8,24 +8,28 @@
 
 namespace ballast {
 
+namespace {
+
+/// The sums of a table, in one order.
+std::vector<double*> sums_of(StepDivisors& divisors) {
+  std::vector<double*> sums = {&divisors.loss_tokens, &divisors.mtp_tokens, &divisors.routed.tokens,
+                               &divisors.routed.groups};
+  for (StepDivisors::Routed& routed : divisors.mtp_routed) sums.insert(sums.end(), {&routed.tokens, &routed.groups});
+  return sums;
+}
+
+}  // namespace
+
 StepDivisors step_divisors(const std::vector<MicroBatch>& micro_batches, const DecoderSpec& spec, const World& world) {
   StepDivisors step;
   step.mtp_routed.resize(spec.mtp.layers.size());
-  std::vector<double*> places = {&step.loss_tokens, &step.mtp_tokens, &step.routed.tokens, &step.routed.groups};
-  for (StepDivisors::Routed& routed : step.mtp_routed) places.insert(places.end(), {&routed.tokens, &routed.groups});
+  const std::vector<double*> places = sums_of(step);
+  std::vector<double> sums(places.size(), 0.0);
   for (const MicroBatch& micro_batch : micro_batches) {
-    const StepDivisors own = divisors_of(micro_batch.batch, micro_batch.instances, spec);
-    step.loss_tokens += own.loss_tokens;
-    step.mtp_tokens += own.mtp_tokens;
-    step.routed.tokens += own.routed.tokens;
-    step.routed.groups += own.routed.groups;
-    for (size_t module = 0; module < own.mtp_routed.size(); ++module) {
-      step.mtp_routed[module].tokens += own.mtp_routed[module].tokens;
-      step.mtp_routed[module].groups += own.mtp_routed[module].groups;
-    }
+    StepDivisors own = divisors_of(micro_batch.batch, micro_batch.instances, spec);
+    const std::vector<double*> values = sums_of(own);
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += *values[i];
   }
-  std::vector<double> sums;
-  for (const double* place : places) sums.push_back(*place);
   world.sum_over_data(sums);
   for (size_t i = 0; i < sums.size(); ++i) *places[i] = sums[i];
   step.micro_batches = static_cast<int64_t>(micro_batches.size()) * world.data_size();
