@@ -75,6 +75,7 @@ const std::vector<Published>& published() {
       {"qwen3-235b-a22b", 235093634560, 22190763520, 0},
       {"qwen3-480b-a35b", 480154875392, 35474765312, 0},
       {"olmoe-1b-7b", 6919161856, 1282017280, 0},
+      {"flex-olmo-7x7b", 33270665216, 24613621760, 0},
       {"gpt-oss-20b", 20914757184, 3608307264, 201088 * 2880},
       {"gpt-oss-120b", 116829156672, 5132849472, 201088 * 2880},
       {"deepseek2-16b", 15706484224, 2661150208, 0},
@@ -156,6 +157,10 @@ TEST(ModelFiles, AgreeWithThePublicConfigurations) {
   expect_same_model(shipped("mixtral-8x7b"), from_json(testing::kMixtral8x7b));
   expect_same_model(shipped("qwen3-30b-a3b"), from_json(testing::kQwen3_30bA3b));
   expect_same_model(shipped("olmoe-1b-7b"), from_json(testing::kOlmoe1b7b));
+  // The class's defaults are the released model's sizes.
+  expect_same_model(shipped("flex-olmo-7x7b"),
+                    from_json(R"({"model_type": "flex_olmo", "hidden_size": 4096, "num_hidden_layers": 32,
+                                  "num_attention_heads": 32})"));
   expect_same_model(shipped("gpt-oss-20b"), from_json(testing::kGptOss20b));
 }
 
