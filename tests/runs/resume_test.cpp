@@ -114,23 +114,32 @@ TEST_P(Resume, TwoHalvesEqualTheWhole) {
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_NE(second.err.find("out/halves/checkpoints/19: goes on with step 20"), std::string::npos) << second.err;
   expect_equal_runs(folder.path() / "out/straight", folder.path() / "out/halves", 39);
+  const auto load_of = [&](const char* run) {
+    const auto path = folder.path() / "out" / run / "expert_load.jsonl";
+    return std::filesystem::exists(path) ? read_text(path) : std::string();
+  };
+  EXPECT_EQ(load_of("halves"), load_of("straight"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Runs, Resume,
-    ::testing::Values(ResumeCase{"Synthetic", {}},
-                      ResumeCase{"Recorded",
-                                 {"dataset_type=recorded", "recorded_batches_path=recorded.safetensors",
-                                  "gradient_accumulation_steps=2", "opt_type=muon"}},
-                      ResumeCase{"PackedEpochs", packed_data()},
-                      ResumeCase{
-                          "Rampup",
-                          {"dataset_type=hf", "hf_path=docs", "tokenize_train_data=false", "num_epoch=50",
-                           "enable_rampup_batch_size=true", "per_device_batch_size=4", "per_device_batch_size_start=1",
-                           "per_device_batch_size_increment=1", "global_rampup_samples=60"}},
-                      ResumeCase{"SpikesAndHalfMoments",
-                                 {"skip_step_on_spikes=true", "skip_step_interval=8", "skip_step_scaling_factor=0.5",
-                                  "mu_dtype=bfloat16", "dtype=bfloat16", "gcs_metrics=true"}}),
+    ::testing::Values(
+        ResumeCase{"Synthetic", {}},
+        ResumeCase{"Recorded",
+                   {"dataset_type=recorded", "recorded_batches_path=recorded.safetensors",
+                    "gradient_accumulation_steps=2", "opt_type=muon"}},
+        ResumeCase{"PackedEpochs", packed_data()},
+        ResumeCase{"Rampup",
+                   {"dataset_type=hf", "hf_path=docs", "tokenize_train_data=false", "num_epoch=50",
+                    "enable_rampup_batch_size=true", "per_device_batch_size=4", "per_device_batch_size_start=1",
+                    "per_device_batch_size_increment=1", "global_rampup_samples=60"}},
+        ResumeCase{"SpikesAndHalfMoments",
+                   {"skip_step_on_spikes=true", "skip_step_interval=8", "skip_step_scaling_factor=0.5",
+                    "mu_dtype=bfloat16", "dtype=bfloat16", "gcs_metrics=true"}},
+        ResumeCase{"ExpertsAndModules",
+                   {"num_experts=4", "num_experts_per_tok=2", "base_moe_mlp_dim=16", "routed_score_func=sigmoid",
+                    "routed_bias=true", "routed_bias_update_rate=0.01", "load_balance_loss_weight=0.01",
+                    "mtp_num_layers=1", "gradient_accumulation_steps=2", "expert_load_period=3"}}),
     [](const auto& info) { return info.param.name; });
 
 /// Bit equality after SIGKILL at random moments: saves, evaluations and start-up are all hit.
